@@ -1,0 +1,409 @@
+"""Everything observable, as one discriminated union. The journal line and the SSE `data:` are these, encoded once.
+
+An event is made without its number; the log that emits it adds `seq`, `session` and `ts` while encoding (see
+`encode`). Durable events are in the session's journal with their number; the others are for display and live only
+in the ring. `CONTROL` events belong to one stream and have no number at all.
+"""
+
+import re
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from agentcore.messages import Block, Message
+from agentcore.usage import Usage
+from agentcore.values import Value
+
+Mode = Literal["default", "accept-edits", "plan", "deny", "yolo"]
+Unattended = Literal["wait", "deny"]
+StopReason = Literal[
+    "blocked",
+    "hook_stopped",
+    "end_turn",
+    "max_tokens",
+    "refusal",
+    "max_turns",
+    "interrupted",
+    "suspended",
+    "budget",
+    "taken_over",
+    "error",
+]
+Resolution = Literal["allowed", "denied", "expired", "cancelled"]
+Scope = Literal["once", "session", "project", "user"]
+RequestKind = Literal["tool", "plan", "question", "budget"]
+
+
+class Event(Value):
+    """What every event carries besides its own fields."""
+
+    durable: ClassVar[bool] = True
+
+    seq: int = Field(default=0, exclude=True)
+    """Number within the session, never repeated in its whole life. 0 on control events."""
+    session: str = Field(default="", exclude=True)
+    ts: float = Field(default=0.0, exclude=True)
+    """Unix time in seconds."""
+    agent: str | None = None
+    """Label of the subagent that it comes from; absent for the main agent."""
+    turn: int | None = None
+    """The model call within the run that it belongs to, from 1."""
+
+
+class Status(Event):
+    """The session went from idle to running or back; only at the edges."""
+
+    type: Literal["status"] = "status"
+    busy: bool
+
+
+class SessionUpdated(Event):
+    """Settings changed; only the fields that changed are present."""
+
+    type: Literal["session_updated"] = "session_updated"
+    title: str | None = None
+    mode: Mode | None = None
+    model: str | None = None
+    effort: str | None = None
+    unattended: Unattended | None = None
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    by: str | None = None
+    """Who changed it: `client`, or the request that carried the change (`perm-3`)."""
+
+
+class Cleared(Event):
+    """The model starts from nothing; the history stays readable."""
+
+    type: Literal["cleared"] = "cleared"
+
+
+class UserMessage(Event):
+    """A message as the model gets it."""
+
+    type: Literal["user_message"] = "user_message"
+    id: str
+    prompt_id: str | None = None
+    content: tuple[Block, ...]
+    display_text: str | None = None
+    """What the person typed, where it differs from the content."""
+    source: Literal["prompt", "steer", "notification", "hook"] = "prompt"
+
+
+class TurnStart(Event):
+    type: Literal["turn_start"] = "turn_start"
+    turn: int
+
+
+class TurnEnd(Event):
+    type: Literal["turn_end"] = "turn_end"
+    turn: int
+
+
+class ModelStart(Event):
+    """A model call begins; exactly one `model_end` follows."""
+
+    type: Literal["model_start"] = "model_start"
+    turn: int
+    model: str
+    attempt: int = 1
+
+
+class ModelEnd(Event):
+    type: Literal["model_end"] = "model_end"
+    turn: int
+    stop_reason: str
+    """The provider's reason; `failed` when the call failed, `interrupted` when it was cancelled."""
+    request_ms: int
+    ttft_ms: int | None = None
+    """Time to the first part with content; absent when none came."""
+    thinking_ms: int | None = None
+    """From the request to the first text or tool call, when there was reasoning before it."""
+
+
+class TextDelta(Event):
+    durable: ClassVar[bool] = False
+    type: Literal["text_delta"] = "text_delta"
+    text: str
+
+
+class ThinkingDelta(Event):
+    durable: ClassVar[bool] = False
+    type: Literal["thinking_delta"] = "thinking_delta"
+    text: str
+
+
+class ToolCallDelta(Event):
+    """The model is writing the input of a tool call."""
+
+    durable: ClassVar[bool] = False
+    type: Literal["tool_call_delta"] = "tool_call_delta"
+    call_id: str
+    tool_name: str
+    size_bytes: int
+    """Length of the input text so far."""
+
+
+class AssistantMessage(Event):
+    type: Literal["assistant_message"] = "assistant_message"
+    message: Message
+    final: bool
+    """True for the answer; false for text beside tool calls."""
+
+
+class UsageReport(Event):
+    """What one model call spent."""
+
+    type: Literal["usage"] = "usage"
+    model: str
+    spent: Usage
+    """This call."""
+    total: Usage
+    """The session so far, this call included."""
+    cost_usd: float | None = None
+    """Of the session so far; null when a price is not known."""
+    context_tokens: int
+    context_window: int
+
+
+class ToolStart(Event):
+    """A tool call is about to take effect."""
+
+    type: Literal["tool_start"] = "tool_start"
+    call_id: str
+    tool_name: str
+    input: dict[str, JsonValue]
+    group: int
+    """Calls of one batch with the same group run side by side."""
+    position: int
+    """Place of the call in its batch, from 0."""
+
+
+class ToolOutputDelta(Event):
+    durable: ClassVar[bool] = False
+    type: Literal["tool_output_delta"] = "tool_output_delta"
+    call_id: str
+    text: str
+
+
+class ToolEnd(Event):
+    """A tool call has its result: this event is the journaled result."""
+
+    type: Literal["tool_end"] = "tool_end"
+    call_id: str
+    tool_name: str
+    output: str
+    """As the model gets it."""
+    display: str | None = None
+    """For people where it says more than the output: a unified diff, say."""
+    is_error: bool = False
+    cancelled: bool = False
+    """True when the call was never started: interrupt, last turn, or a refusal of the batch."""
+    duration_ms: int = 0
+    """Wall time inside the tool, without waiting for permission."""
+    truncated: bool = False
+
+
+class PermissionRequest(Event):
+    """A person is needed. Waits until any client answers, across restarts."""
+
+    type: Literal["permission_request"] = "permission_request"
+    request_id: str
+    kind: RequestKind
+    call_id: str
+    tool_name: str
+    input: dict[str, JsonValue]
+    """The effective input: what would run."""
+    digest: str
+    """SHA-256 (hex) over tool name and effective input; send it back to prove what was shown."""
+    reasons: tuple[str, ...] = ()
+    suggested_rules: tuple[str, ...] = ()
+    """What `always` would allow, narrowest first."""
+    display: str | None = None
+    """What would change: a unified diff, where the tool can tell."""
+    expires_at: float | None = None
+    """Unix time in seconds."""
+    options: tuple[str, ...] | None = None
+
+
+class PermissionResolved(Event):
+    type: Literal["permission_resolved"] = "permission_resolved"
+    request_id: str
+    call_id: str
+    resolution: Resolution
+    answered_by: str | None = None
+    scope: Scope | None = None
+    reason: str | None = None
+    mode: Mode | None = None
+    """The mode that the approval of a plan switches to."""
+    answer: JsonValue = None
+    updated_input: dict[str, JsonValue] | None = None
+
+
+class TodoItem(Value):
+    content: str
+    status: Literal["pending", "in_progress", "completed"]
+
+
+class Todo(Event):
+    """The model's task list, whole."""
+
+    type: Literal["todo"] = "todo"
+    items: tuple[TodoItem, ...]
+
+
+class Notice(Event):
+    type: Literal["notice"] = "notice"
+    level: Literal["info", "warning"]
+    code: str
+    text: str
+
+
+class Error(Event):
+    """Why the run ends; comes just before `done`."""
+
+    type: Literal["error"] = "error"
+    code: str
+    text: str
+    retryable: bool = False
+    """Whether the same prompt may work later."""
+    retry_after: float | None = None
+    """Seconds, where the provider said so."""
+
+
+class Done(Event):
+    """The end of a run; exactly one each, whatever happened."""
+
+    type: Literal["done"] = "done"
+    run_id: str
+    prompt_id: str | None = None
+    stop_reason: StopReason
+    text: str
+    usage: Usage
+    """Of this run."""
+    cost_usd: float | None = None
+    turns: int
+    """Model calls made."""
+
+
+class SessionClosed(Event):
+    type: Literal["session_closed"] = "session_closed"
+    reason: str
+
+
+class Lagging(Event):
+    """This stream is too far behind and ends; reconnect with the last id to get what is missing."""
+
+    durable: ClassVar[bool] = False
+    type: Literal["lagging"] = "lagging"
+    behind: int
+
+
+class Gap(Event):
+    """The cursor cannot be continued without a hole."""
+
+    durable: ClassVar[bool] = False
+    type: Literal["gap"] = "gap"
+    reason: Literal["evicted", "ahead"]
+    after: int
+    """The cursor that was given."""
+    resumed_at: int
+    """From this number on nothing is missing."""
+    missing: Literal["deltas", "events"] | None = None
+    """`deltas`: only display events are missing; `events`: refetch the messages."""
+
+
+class ServerStopping(Event):
+    durable: ClassVar[bool] = False
+    type: Literal["server_stopping"] = "server_stopping"
+
+
+class Partial(Value):
+    """The assistant message being streamed, up to and including the delta number `seq`."""
+
+    seq: int
+    message: Message
+
+
+NumberedEvent: TypeAlias = (
+    Status
+    | SessionUpdated
+    | Cleared
+    | UserMessage
+    | TurnStart
+    | TurnEnd
+    | ModelStart
+    | ModelEnd
+    | TextDelta
+    | ThinkingDelta
+    | ToolCallDelta
+    | AssistantMessage
+    | UsageReport
+    | ToolStart
+    | ToolOutputDelta
+    | ToolEnd
+    | PermissionRequest
+    | PermissionResolved
+    | Todo
+    | Notice
+    | Error
+    | Done
+    | SessionClosed
+)
+ControlEvent: TypeAlias = Lagging | Gap | ServerStopping
+AgentEvent: TypeAlias = Annotated[NumberedEvent, Field(discriminator="type")]
+
+EVENTS: TypeAdapter[NumberedEvent] = TypeAdapter(AgentEvent)
+"""Reads any numbered event; pass `extra="ignore"` to read one of a newer server."""
+
+_TYPES: dict[type[Event], str] = {}
+_HEAD = re.compile(rb'\{"type":"(\w+)","seq":(\d+),')
+
+
+def type_of(event: Event) -> str:
+    """The literal `type` of an event, looked up once per class."""
+    kind = type(event)
+    name = _TYPES.get(kind)
+    if name is None:
+        name = _TYPES[kind] = str(kind.model_fields["type"].default)
+    return name
+
+
+def encode(event: Event, seq: int, session: str, ts: float) -> bytes:
+    """Encode an event with its number as one line of JSON without the newline; `type` and `seq` come first.
+
+    U+2028, U+2029 and U+0085 are escaped: some readers of line protocols take them for line ends.
+    """
+    body = _dump(event)
+    head = b'{"type":"%s","seq":%d,"session":"%s","ts":%.3f,' % (
+        type_of(event).encode(),
+        seq,
+        session.encode(),
+        ts,
+    )
+    return head + body
+
+
+def _dump(event: Event) -> bytes:
+    """The event's own fields behind its envelope: `"text":"…"}`."""
+    serialized: bytes = event.__pydantic_serializer__.to_json(event, exclude_none=True, exclude=_TYPE_FIELD)
+    body = serialized[1:] if len(serialized) > 2 else b'"agent":null}'
+    return escape_separators(body)
+
+
+_TYPE_FIELD: Any = {"type"}
+
+
+def escape_separators(line: bytes) -> bytes:
+    """Escape the three Unicode line separators; they occur only inside JSON strings."""
+    if b"\xe2\x80" in line or b"\xc2\x85" in line:
+        line = line.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+        line = line.replace(b"\xc2\x85", b"\\u0085")
+    return line
+
+
+def head_of(line: bytes) -> tuple[str, int] | None:
+    """Read type and number off an encoded event without parsing it; None for a line without a number."""
+    match = _HEAD.match(line)
+    return (match[1].decode(), int(match[2])) if match else None

@@ -1,0 +1,29 @@
+"""Names for new things. Random where they must not collide, readable where people see them."""
+
+import re
+import secrets
+from datetime import UTC, datetime
+
+SESSION_ID = re.compile(r"\d{8}-\d{6}-[a-z2-7]{6}")
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def new_session_id(now_s: float) -> str:
+    """Name a session `YYYYMMDD-HHMMSS-xxxxxx` (UTC), so that a listing sorts by age."""
+    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}-{_random(6)}"
+
+
+def new_message_id() -> str:
+    return f"msg_{_random(16)}"
+
+
+def new_prompt_id() -> str:
+    return f"prompt_{_random(16)}"
+
+
+def new_run_id() -> str:
+    return f"run_{_random(16)}"

@@ -1,0 +1,262 @@
+"""The protocols between the rooms. The loop is given objects that satisfy them and knows nothing else."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from pydantic import BaseModel, JsonValue
+
+from agentcore.events import Event, Mode, RequestKind, Scope
+from agentcore.messages import Block, Message, ToolCall
+from agentcore.usage import Usage
+from agentcore.values import Value
+
+# --- the event log ------------------------------------------------------------------------------------------------
+
+
+class EventLog(Protocol):
+    """Numbers events, journals the durable ones, and hands the bytes to its listeners."""
+
+    @property
+    def last_seq(self) -> int:
+        """The highest number given out so far."""
+        ...
+
+    def emit(self, event: Event) -> int:
+        """Number, encode and publish an event; return its number. Synchronous: never waits for a reader.
+
+        Raises: StorageUnavailable when the journal cannot take it; then nothing was published.
+        """
+        ...
+
+    async def sync(self) -> None:
+        """Return when everything emitted so far survives a power cut. Raises: StorageUnavailable, TakenOver."""
+        ...
+
+
+# --- providers ----------------------------------------------------------------------------------------------------
+
+
+class ToolDefinition(Value):
+    """What the model is told about a tool."""
+
+    name: str
+    description: str
+    input_schema: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call, neutral to any vendor."""
+
+    model: str
+    """Without the provider's prefix."""
+    system: str
+    tools: tuple[ToolDefinition, ...]
+    """Sorted by name."""
+    messages: Sequence[Message]
+    session: str = ""
+    """For the vendor's cache routing; not shown to the model."""
+    max_tokens: int | None = None
+    temperature: float | None = None
+    effort: str | None = None
+    encoded: dict[str, bytes] = field(default_factory=dict)
+    """Wire bytes that the adapter made of earlier messages, by its own key; kept by the caller from call to call,
+    so that nothing that was said before is serialised again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPart:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPart:
+    """More of a tool call's input has arrived."""
+
+    call_id: str
+    tool_name: str
+    size_bytes: int
+    """Length of the input text so far; 0 when the call begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The whole answer; comes last, once, and only after the protocol's own terminal event."""
+
+    content: tuple[Block, ...]
+    usage: Usage
+    stop: str
+    """Neutral where there is a neutral word (`agentcore.stops`), else the vendor's own."""
+
+
+StreamPart: TypeAlias = TextPart | ThinkingPart | ToolCallPart | Finished
+
+
+class Provider(Protocol):
+    """One model vendor. Raises only `ProviderError`, from entering the stream or while reading it."""
+
+    name: str
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[StreamPart]]:
+        """Open one model call; leaving the context closes the connection at once."""
+        ...
+
+    def context_window(self, model: str) -> int | None:
+        """Tokens that fit, where the provider knows."""
+        ...
+
+    async def warm(self) -> None:
+        """Load the SDK and make the client, so that the first prompt does not wait for it. May be called twice."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# --- tools --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the loop, the gate and the model need to know about a tool."""
+
+    name: str
+    description: str
+    input: type[BaseModel]
+    read_only: bool = False
+    """Changes nothing: runs without asking."""
+    parallel_safe: bool = False
+    """May run beside other calls of the same batch."""
+    timeout_s: float | None = 120.0
+    """None: no bound, or the tool keeps its own."""
+    edits: bool = False
+    """Changes files named by `paths`: what accept-edits allows."""
+    paths: tuple[str, ...] = ()
+    """Input fields that hold a path."""
+    asks: RequestKind | None = None
+    """Always ask a person, with this kind of request, whatever the mode (a plan, a question)."""
+
+    def definition(self) -> ToolDefinition:
+        schema = self.input.model_json_schema()
+        return ToolDefinition(name=self.name, description=self.description, input_schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRoom:
+    """What a running call is given; everything else a tool needs it got when it was made."""
+
+    call_id: str
+    say: Callable[[str], None]
+    """Show output while the call runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tool call came to. A failure is data: `is_error`, with a text that the model can act on."""
+
+    output: str
+    is_error: bool = False
+    display: str | None = None
+    """For people where it says more than the output (a unified diff)."""
+    events: tuple[Event, ...] = ()
+    """Announced with the result (a changed task list)."""
+
+
+class Tool(Protocol):
+    """`input` is an instance of `spec.input` and the call's own copy. Cancellation must end all the tool started."""
+
+    spec: ToolSpec
+
+    async def run(self, input: Any, room: ToolRoom) -> Outcome: ...
+
+    def preview(self, input: Any) -> str | None:
+        """What the call would change, for the person who is asked (a unified diff); None when it cannot tell."""
+        ...
+
+
+class ToolError(Exception):
+    """A tool's failure as a sentence for the model: the short way to `Outcome(is_error=True)`."""
+
+
+# --- permission ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    mode: Mode | None = None
+    """Set when a person approved a plan and chose how to go on."""
+    input: Mapping[str, JsonValue] | None = None
+    """The input a person put in the place of the call's; already validated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    reason: str
+    """For the model: who denied, why, and what not to repeat."""
+
+
+Decision: TypeAlias = Allow | Deny
+
+
+class Gate(Protocol):
+    def needs_answer(self, call: ToolCall, tool: Tool, input: BaseModel) -> bool:
+        """Whether `decide` would wait for a person. Pure."""
+        ...
+
+    async def decide(self, original: ToolCall, effective: ToolCall, tool: Tool, input: BaseModel) -> Decision:
+        """Decide about a valid call; may wait for a person for as long as it takes."""
+        ...
+
+    def settled(self, call: ToolCall) -> None:
+        """The call has its result: what was granted with it now counts for the session."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to a person, as the gate poses it."""
+
+    kind: RequestKind
+    call: ToolCall
+    digest: str
+    reasons: tuple[str, ...]
+    suggested_rules: tuple[str, ...]
+    display: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. Not allowed with `expired` or `cancelled`: nobody answered in time, or the run ended."""
+
+    allow: bool
+    expired: bool = False
+    cancelled: bool = False
+    reason: str | None = None
+    mode: Mode | None = None
+    scope: Scope = "once"
+    updated_input: Mapping[str, JsonValue] | None = None
+
+
+class Asker(Protocol):
+    """Brings a question to whoever can answer it."""
+
+    async def ask(self, question: Ask) -> Answer: ...
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Unix time in seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only go forward, for durations."""
+        ...

@@ -1,0 +1,1 @@
+"""Model vendors behind one port; SDKs are imported when first used."""

@@ -1,0 +1,1 @@
+"""Sessions on disk: the journal, the event log over it, and the folds that read it back."""

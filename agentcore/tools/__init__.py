@@ -1,0 +1,1 @@
+"""The built-in tools, each one object that satisfies the Tool port."""

@@ -1,0 +1,1 @@
+"""The daemon: live sessions over HTTP and Server-Sent Events."""
