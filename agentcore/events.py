@@ -39,10 +39,10 @@ class Event(Value):
 
     durable: ClassVar[bool] = True
 
-    seq: int = Field(default=0, exclude=True)
+    seq: int = 0
     """Number within the session, never repeated in its whole life. 0 on control events."""
-    session: str = Field(default="", exclude=True)
-    ts: float = Field(default=0.0, exclude=True)
+    session: str = ""
+    ts: float = 0.0
     """Unix time in seconds."""
     agent: str | None = None
     """Label of the subagent that it comes from; absent for the main agent."""
@@ -69,6 +69,8 @@ class SessionUpdated(Event):
     max_turns: int | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    system_append: str | None = None
+    expires_after_s: float | None = None
     by: str | None = None
     """Who changed it: `client`, or the request that carried the change (`perm-3`)."""
 
@@ -387,12 +389,12 @@ def encode(event: Event, seq: int, session: str, ts: float) -> bytes:
 
 def _dump(event: Event) -> bytes:
     """The event's own fields behind its envelope: `"text":"…"}`."""
-    serialized: bytes = event.__pydantic_serializer__.to_json(event, exclude_none=True, exclude=_TYPE_FIELD)
+    serialized: bytes = event.__pydantic_serializer__.to_json(event, exclude_none=True, exclude=_ENVELOPE)
     body = serialized[1:] if len(serialized) > 2 else b'"agent":null}'
     return escape_separators(body)
 
 
-_TYPE_FIELD: Any = {"type"}
+_ENVELOPE: Any = {"type", "seq", "session", "ts"}
 
 
 def escape_separators(line: bytes) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel, JsonValue
 
+from agentcore.caps import OUTPUT_LIMIT_BYTES
 from agentcore.events import Event, Mode, RequestKind, Scope
 from agentcore.messages import Block, Message, ToolCall
 from agentcore.usage import Usage
@@ -139,6 +140,8 @@ class ToolSpec:
     """Changes files named by `paths`: what accept-edits allows."""
     paths: tuple[str, ...] = ()
     """Input fields that hold a path."""
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    """A longer result keeps head and tail only."""
     asks: RequestKind | None = None
     """Always ask a person, with this kind of request, whatever the mode (a plan, a question)."""
 

@@ -1,6 +1,7 @@
 """Where a session may work: its folder, the roots around it, and what stays closed inside them.
 
-Every path is resolved through its symlinks before it is judged, so that a link cannot lead out.
+Every path is resolved through its symlinks before it is judged, so that a link cannot lead out. What is resolved
+here can be swapped a moment later: whoever opens it must not follow links again.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,18 @@ class Workspace:
             return real
         return self.resolve(path)
 
+    def closed_below(self, folder: Path) -> tuple[Path, ...]:
+        """The closed places inside a real folder, relative to it: what a walk through it must leave out."""
+        return tuple(closed.relative_to(folder) for closed in self.hidden if closed.is_relative_to(folder))
+
+    def shown(self, real: Path) -> str:
+        """A real path as the model should see it: relative to `cwd` where it lies inside."""
+        return str(real.relative_to(self.cwd)) if real.is_relative_to(self.cwd) else str(real)
+
     def _real(self, path: str) -> Path:
         if "\0" in path:
             raise OutsideRoots("a path cannot contain a NUL character")
-        return (self.cwd / path).resolve()
+        try:
+            return (self.cwd / path).resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: how Python before 3.13 reports a loop of links
+            raise OutsideRoots(f"{path} cannot be resolved: its symbolic links form a loop") from error

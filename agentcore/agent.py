@@ -1,0 +1,319 @@
+"""One conversation: its journal, its model, its tools and its gate, put together.
+
+No logic of HTTP or UI. State changes are plain functions; `run` is the one thing that takes time. Whatever happens
+in a run, it ends with exactly one `done` - unless the process stops, and then the journal is left as it is, so that
+the run goes on when the session is loaded again.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from pydantic import JsonValue, ValidationError
+
+from agentcore.batch import close_batch
+from agentcore.budget import DEFAULT_MAX_TURNS, Limits
+from agentcore.call import Calls, Refused
+from agentcore.errors import BadRequest, ProviderError, RunFailed, StorageUnavailable, Unprocessable
+from agentcore.events import Cleared, Done, Error, Event, Notice, SessionUpdated, StopReason, UserMessage
+from agentcore.ids import new_message_id, new_prompt_id, new_run_id
+from agentcore.instructions import system_prompt
+from agentcore.loop import Loop, Paused, run_loop
+from agentcore.messages import Message, Text, ToolCall
+from agentcore.permissions.decision import Outlook
+from agentcore.permissions.gate import SessionGate, digest_of
+from agentcore.permissions.rules import parse_rule
+from agentcore.ports import Clock, ModelRequest, Provider, Tool
+from agentcore.session import Settings
+from agentcore.sessions.fold import History, OpenRun, title_from, updated
+from agentcore.sessions.log import JournalLog
+from agentcore.sessions.records import Context, Prompt
+from agentcore.sessions.store import OpenSession
+from agentcore.turn import Model
+from agentcore.usage import Usage
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_OUTCOME = (
+    "outcome unknown: the server stopped while this ran. It may have taken effect in whole, in part or not at all;"
+    " look before you repeat it."
+)
+INTERRUPTED_CALL = "interrupted by user"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended."""
+
+    run_id: str
+    prompt_id: str
+    stop_reason: StopReason
+    text: str
+    usage: Usage
+    turns: int
+    error: Error | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an agent is made of besides its session."""
+
+    tools: Mapping[str, Tool]
+    gate: SessionGate
+    provider_of: Callable[[str], tuple[Provider, str]]
+    """`provider/model` to the provider and the bare model name."""
+    default_model: str
+    clock: Clock
+
+
+class Agent:
+    """One conversation. At most one run at a time: the caller sees to that."""
+
+    def __init__(self, session: OpenSession, parts: Parts) -> None:
+        self.id = session.id
+        self.log: JournalLog = session.log
+        self.history: History = session.history
+        self._parts = parts
+        history = session.history
+        if history.run is None:
+            history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
+        self._model = Model(session.log, history.transcript, history.ledger, parts.clock)
+        self._calls = Calls(parts.tools, parts.gate, session.log, history.transcript, parts.clock)
+        self._scope: anyio.CancelScope | None = None
+        self._must_pause = False
+
+    # --- what it is ---
+
+    @property
+    def settings(self) -> Settings:
+        return self.history.settings
+
+    @property
+    def model(self) -> str:
+        """`provider/model` of the next run."""
+        return self.settings.model or self._parts.default_model
+
+    @property
+    def cwd(self) -> Path:
+        return Path(self.history.meta.cwd)
+
+    @property
+    def open_run(self) -> OpenRun | None:
+        """The run that has no `done` yet, going on or interrupted."""
+        return self.history.run
+
+    @property
+    def partial(self) -> Message | None:
+        """The assistant message being streamed, as far as it was shown."""
+        draft = self._model.draft
+        return None if draft is None else draft.message()
+
+    # --- state changes ---
+
+    def accept(self, text: str) -> Prompt:
+        """Take a prompt into the journal: from here on it is not lost. Raises: StorageUnavailable."""
+        prompt = Prompt(prompt_id=new_prompt_id(), run_id=new_run_id(), text=text, ts=round(self._parts.clock.now(), 3))
+        self.log.record(prompt)
+        self.history.run = OpenRun(prompt)
+        self.history.ledger.begin_run()
+        if self.settings.title is None:
+            self.history.settings = self.settings.model_copy(update={"title": title_from(text)})
+        return prompt
+
+    def abandon_run(self) -> None:
+        """End an interrupted run that nobody goes on with: pair its calls, keep its prompt, say `done`."""
+        run = self.history.run
+        if run is None:
+            return
+        self._begin_message(run)
+        self._close_unknown(rerun_reads=False)
+        close_batch(self._calls, max(self.history.ledger.turns, 1), INTERRUPTED_CALL)
+        self._end(run, "interrupted", None)
+
+    def update(self, change: SessionUpdated) -> None:
+        """Change settings; mode counts at once, model and effort from the next run."""
+        self.log.emit(change)
+        self.history.settings = updated(self.settings, change)
+
+    def say_last(self, event: Event) -> None:
+        """The closing words of a run reach the stream even when the journal cannot be written any more."""
+        try:
+            self.log.emit(event)
+        except StorageUnavailable:
+            self.log.announce(event)
+
+    def clear(self) -> None:
+        """Begin a fresh context; the history stays readable."""
+        self.log.emit(Cleared())
+        self.history.transcript.clear()
+        self.history.context = None
+
+    def notice(self, level: str, code: str, text: str) -> None:
+        self.log.emit(Notice(level="warning" if level == "warning" else "info", code=code, text=text))
+
+    def grant(self, call_id: str, rule: str, *, settled: bool) -> None:
+        """Put a permission rule in force; see SessionGate.grant."""
+        parsed = parse_rule(rule)
+        if parsed is None:
+            raise ValueError(f"no permission rule: {rule[:80]!r}")
+        self._parts.gate.grant(call_id, parsed, settled=settled)
+
+    def checked_input(self, tool_name: str, call_id: str, input: Mapping[str, JsonValue]) -> str:
+        """Validate an input that a person put in place of a call's, and return its digest. Raises: Unprocessable."""
+        tool = self._parts.tools.get(tool_name)
+        if tool is None:
+            raise Unprocessable(f"There is no tool {tool_name!r} any more.")
+        try:
+            tool.spec.input.model_validate(dict(input))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise Unprocessable(f"updated_input does not fit {tool_name}: {where}: {first['msg']}") from error
+        call = ToolCall(id=call_id, name=tool_name, input=dict(input))
+        opinion = self._parts.gate.judge(call, tool.spec)
+        if opinion.outlook is Outlook.DENY:
+            raise Unprocessable(f"updated_input is denied: {opinion.reason}")
+        return digest_of(tool_name, input)
+
+    def claim(self) -> None:
+        """Make the open run cancellable from now on, before `run` has begun to run."""
+        self._scope = anyio.CancelScope()
+
+    def interrupt(self) -> None:
+        """Cancel the claimed run at once; what was shown is kept, calls are paired."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def pause(self) -> None:
+        """Let the run stop at its next turn's border; it stays open and goes on when the session is loaded again."""
+        self._must_pause = True
+
+    def close(self) -> None:
+        """Let go of the session. A run that is still going on leaves the journal as a SIGKILL would."""
+        self.log.close()
+
+    # --- the run ---
+
+    async def run(self) -> RunResult | None:
+        """Take the open, claimed run to its end, from wherever the journal says it stands; None when it paused."""
+        run, scope = self.history.run, self._scope
+        if run is None or scope is None:
+            raise RuntimeError("accept a prompt and claim the run first")
+        reason: StopReason = "interrupted"
+        error: Error | None = None
+        try:
+            with scope:
+                reason, error = await self._attempt(run)
+        except Paused:
+            return None
+        finally:
+            self._scope = None
+        self._close_calls()
+        return self._end(run, reason, error)
+
+    async def _attempt(self, run: OpenRun) -> tuple[StopReason, Error | None]:
+        """The barrier of a run: every failure becomes its closing error."""
+        try:
+            provider, model = self._parts.provider_of(self.model)
+            self._begin_message(run)
+            self._close_unknown(rerun_reads=True)
+            return await run_loop(self._loop(provider, self._request_maker(model))), None
+        except ProviderError as error:
+            return "error", Error(
+                code=error.kind, text=str(error), retryable=error.is_retryable, retry_after=error.retry_after_s
+            )
+        except RunFailed as error:
+            return "error", Error(code=error.reason, text=str(error))
+        except (StorageUnavailable, BadRequest) as error:
+            return "error", Error(code=error.code, text=str(error))
+        except Paused:
+            raise
+        except Exception:
+            logger.exception("run %s of session %s failed", run.prompt.run_id, self.id)
+            return "error", Error(code="internal", text="The run failed; the server's log has the details.")
+
+    def _loop(self, provider: Provider, make_request: Callable[[], ModelRequest]) -> Loop:
+        limits = Limits(max_turns=self.settings.max_turns or DEFAULT_MAX_TURNS)
+        history = self.history
+        return Loop(
+            transcript=history.transcript,
+            provider=provider,
+            model=self._model,
+            calls=self._calls,
+            log=self.log,
+            ledger=history.ledger,
+            limits=limits,
+            make_request=make_request,
+            must_pause=lambda: self._must_pause,
+        )
+
+    def _request_maker(self, model: str) -> Callable[[], ModelRequest]:
+        context, settings, transcript = self._context(), self.settings, self.history.transcript
+
+        def make_request() -> ModelRequest:
+            return ModelRequest(
+                model=model,
+                system=context.system,
+                tools=context.tools,
+                messages=transcript.messages,
+                session=self.id,
+                max_tokens=settings.max_tokens,
+                temperature=settings.temperature,
+                effort=settings.effort,
+                encoded=transcript.encoded,
+            )
+
+        return make_request
+
+    def _context(self) -> Context:
+        """What the model is told first; made and journaled once per fresh context."""
+        if self.history.context is None:
+            system = system_prompt(self.cwd, self._parts.clock.now(), self.settings.system_append)
+            tools = tuple(self._parts.tools[name].spec.definition() for name in sorted(self._parts.tools))
+            self.history.context = Context(system=system, tools=tools)
+            self.log.record(self.history.context)
+        return self.history.context
+
+    def _begin_message(self, run: OpenRun) -> None:
+        if run.has_message:
+            return
+        message = UserMessage(
+            id=new_message_id(), prompt_id=run.prompt.prompt_id, content=(Text(text=run.prompt.text),)
+        )
+        self.log.emit(message)
+        self.history.transcript.add_user(message.id, message.content)
+        run.has_message = True
+
+    def _close_unknown(self, *, rerun_reads: bool) -> None:
+        """Close the calls that were running when the process stopped; reads may simply run again."""
+        for call in self._calls.open_calls:
+            tool = self._parts.tools.get(call.name)
+            is_rerun = rerun_reads and tool is not None and tool.spec.read_only
+            if call.id in self.history.started and not is_rerun:
+                self._calls.refuse(Refused(call, UNKNOWN_OUTCOME), max(self.history.ledger.turns, 1))
+        self.history.started.clear()
+
+    def _close_calls(self) -> None:
+        """Pair what a failure left open, so that the transcript can be sent again."""
+        try:
+            close_batch(self._calls, max(self.history.ledger.turns, 1), INTERRUPTED_CALL)
+        except StorageUnavailable:
+            logger.warning("session %s: calls stay open, its journal cannot be written", self.id)
+
+    def _end(self, run: OpenRun, reason: StopReason, error: Error | None) -> RunResult:
+        ledger, prompt = self.history.ledger, run.prompt
+        if error is not None:
+            self.say_last(error)
+        done = Done(
+            run_id=prompt.run_id,
+            prompt_id=prompt.prompt_id,
+            stop_reason=reason,
+            text=ledger.text,
+            usage=ledger.run,
+            turns=ledger.turns,
+        )
+        self.say_last(done)
+        self.history.run = None
+        return RunResult(prompt.run_id, prompt.prompt_id, reason, ledger.text, ledger.run, ledger.turns, error)

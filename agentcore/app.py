@@ -1,0 +1,200 @@
+"""What all sessions of one process share, and the making of agents out of it.
+
+Assembly without logic: provider clients, the session store, the user's rules. Closing an agent closes nothing that
+another one uses. Blocking work goes to worker threads here.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple, Unpack
+
+import anyio.to_thread
+
+from agentcore.agent import Agent, Parts
+from agentcore.clock import SystemClock
+from agentcore.errors import BadRequest, ModeNotAllowed, Unprocessable
+from agentcore.permissions.gate import SessionGate
+from agentcore.permissions.rules import Rule, parse_rule
+from agentcore.permissions.workspace import Workspace
+from agentcore.ports import Asker, Clock, Provider
+from agentcore.providers.registry import Providers
+from agentcore.session import HistoryMessage, Settings, Summary
+from agentcore.sessions.records import Grant
+from agentcore.sessions.store import OpenSession, SessionStore, project_of
+from agentcore.settings import add_allow_rule, allow_rules, project_file, user_file
+from agentcore.tools.catalogue import builtin_tools
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+# Credentials of the user's own tools; closed to every tool of the model wherever the roots lie.
+_CREDENTIALS = (
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker/config.json",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".ssh",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AppConfig:
+    """Where the process works and what it may do."""
+
+    roots: tuple[Path, ...]
+    """Resolved; the first is the default working folder of a session."""
+    data_dir: Path
+    state_dir: Path
+    config_dir: Path
+    model: str | None = None
+    """Default for sessions that name none; None: whatever is ready."""
+    defaults: Settings = field(default_factory=Settings)
+    """For brand-new sessions."""
+    allow_yolo: bool = False
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+class App:
+    """One per process."""
+
+    def __init__(self, config: AppConfig, clock: Clock | None = None) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.providers = Providers(config.environ)
+        self._store = SessionStore(config.data_dir / "sessions", self.clock)
+        self.default_model = config.model or self.providers.default_model()
+        self.validate(config.defaults.model_copy(update={"model": config.model}))
+
+    # --- settings ---
+
+    def validate(self, settings: Settings) -> None:
+        """Check what a session is asked to be. Raises: BadRequest, ModeNotAllowed."""
+        if settings.model is not None:
+            self.providers.parse(settings.model)
+        if settings.mode == "yolo" and not self.config.allow_yolo:
+            raise ModeNotAllowed("Mode yolo is off: start the server with --allow-yolo to permit it.")
+
+    def work_folder(self, cwd: str | None) -> Path:
+        """The resolved working folder of a session. Raises: Unprocessable when it is not below a root."""
+        root = self.config.roots[0]
+        try:
+            folder = root if cwd is None else (root / Path(cwd)).resolve()
+            is_folder = folder.is_dir()
+        except (OSError, ValueError):
+            raise BadRequest("cwd is no usable path.") from None
+        if not any(folder.is_relative_to(allowed) for allowed in self.config.roots):
+            raise Unprocessable(f"cwd {cwd} is outside the server's roots. Start the server with --root for it.")
+        if not is_folder:
+            raise Unprocessable(f"cwd {cwd} is no folder.")
+        return folder
+
+    # --- sessions ---
+
+    async def create(self, cwd: Path, settings: Settings, asker: Asker | None) -> Agent:
+        """Begin a new session. Raises: Unprocessable, StorageUnavailable."""
+        session = await _in_worker(self._store.create, cwd, settings)
+        return await self._agent(session, asker)
+
+    async def open(self, session_id: str, asker: Asker | None) -> Agent:
+        """Load a session. Raises: NotFound, SessionLocked, JournalDamaged, StorageUnavailable, Unprocessable."""
+        session = await _in_worker(self._store.open, session_id)
+        agent = await self._agent(session, asker)
+        if session.repaired is not None:
+            agent.notice("warning", "journal_repaired", session.repaired)
+        return agent
+
+    async def resolve(self, name: str) -> str:
+        return await _in_worker(self._store.resolve, name)
+
+    async def newest_of(self, cwd: Path) -> str | None:
+        return await _in_worker(self._store.newest_of, cwd)
+
+    async def summaries(self) -> list[Summary]:
+        return await _in_worker(self._store.summaries)
+
+    async def display(
+        self, session_id: str, size: int | None = None, after_seq: int = 0, limit: int | None = None
+    ) -> tuple[list[HistoryMessage], int]:
+        """The messages of a session, loaded or not, up to byte `size` of its journal; and the last number in it."""
+        return await _in_worker(self._store.display, session_id, size, after_seq, limit)
+
+    async def lines_after(self, session_id: str, seq: int, size: int) -> list[bytes]:
+        """Durable events behind number `seq`, as encoded lines."""
+        return await _in_worker(self._store.lines_after, session_id, seq, size)
+
+    async def persist(self, agent: Agent, rule: str, *, for_user: bool) -> None:
+        """Write an allow rule to the user's private settings. Raises: OSError, Unprocessable."""
+        file = self._user_file() if for_user else self._project_file(agent.cwd)
+        await _in_worker(partial(add_allow_rule, file, rule))
+
+    async def warm(self) -> None:
+        """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""
+        await self._provider_of(self.default_model)[0].warm()
+
+    async def close(self) -> None:
+        await self.providers.close()
+
+    # --- assembly ---
+
+    async def _agent(self, session: OpenSession, asker: Asker | None) -> Agent:
+        try:
+            rules = await _in_worker(self._rules, Path(session.history.meta.cwd))
+        except BaseException:
+            session.log.close()
+            raise
+        granted = [rule for text in session.history.grants if (rule := parse_rule(text)) is not None]
+        workspace = self._workspace(session)
+        gate = SessionGate(
+            workspace=workspace,
+            mode=lambda: session.history.settings.mode,
+            asker=asker,
+            on_grant=lambda rule: session.log.record(Grant(rule=str(rule))),
+            allow=[*rules, *granted],
+            deny=[],
+        )
+        tools = {tool.spec.name: tool for tool in builtin_tools(workspace, self.config.environ)}
+        parts = Parts(
+            tools=tools,
+            gate=gate,
+            provider_of=self._provider_of,
+            default_model=self.default_model,
+            clock=self.clock,
+        )
+        return Agent(session, parts)
+
+    def _provider_of(self, model: str) -> tuple[Provider, str]:
+        provider, name = self.providers.parse(model)
+        return self.providers.get(provider), name
+
+    def _workspace(self, session: OpenSession) -> Workspace:
+        config, home = self.config, Path.home()
+        own = (config.data_dir, config.state_dir, config.config_dir)
+        return Workspace(
+            cwd=Path(session.history.meta.cwd),
+            roots=config.roots,
+            hidden=tuple(path.resolve() for path in (*own, *(home / name for name in _CREDENTIALS))),
+            readable=(session.directory.resolve(),),
+        )
+
+    def _rules(self, cwd: Path) -> list[Rule]:
+        return [*allow_rules(self._user_file()), *allow_rules(self._project_file(cwd))]
+
+    def _user_file(self) -> Path:
+        return user_file(self.config.config_dir)
+
+    def _project_file(self, cwd: Path) -> Path:
+        return project_file(self.config.config_dir, project_of(cwd))
+
+
+async def _in_worker(function: Callable[[Unpack[Args]], T], *args: *Args) -> T:
+    return await anyio.to_thread.run_sync(function, *args)

@@ -1,0 +1,82 @@
+"""The tool calls of one assistant message, each brought to its result.
+
+Authorisation is strictly one after another, in the order of the calls. Consecutive calls that are parallel-safe
+and wait for nobody run side by side; everything else is a barrier. Results keep the order of the calls, a failed
+call cancels no sibling, and a cancelled batch closes every call that has no result yet.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import anyio
+
+from agentcore.call import Calls, Ready, Refused
+from agentcore.errors import AgentError
+from agentcore.messages import ToolCall
+
+PARALLEL_LIMIT = 8  # the contract's bound on calls side by side
+NOT_STARTED = "interrupted by user"
+
+
+async def run_batch(calls: Calls, turn: int) -> None:
+    """Run every open call of the transcript. Raises: StorageUnavailable."""
+    try:
+        for number, group in enumerate(_groups(calls)):
+            await _run_group(calls, group, turn, number)
+    except anyio.get_cancelled_exc_class():
+        close_batch(calls, turn, NOT_STARTED)
+        raise
+
+
+def close_batch(calls: Calls, turn: int, text: str) -> None:
+    """Give every open call a result without running it."""
+    for call in calls.open_calls:
+        calls.refuse(Refused(call, text, cancelled=True), turn)
+
+
+def _groups(calls: Calls) -> Iterator[list[ToolCall]]:
+    """Split the open calls, lazily: what earlier groups did may change what a later call needs."""
+    group: list[ToolCall] = []
+    for call in calls.open_calls:
+        if calls.can_run_beside_others(call):
+            group.append(call)
+            continue
+        if group:
+            yield group
+            group = []
+        yield [call]
+    if group:
+        yield group
+
+
+async def _run_group(calls: Calls, group: Sequence[ToolCall], turn: int, number: int) -> None:
+    ready: list[tuple[int, Ready]] = []
+    for call in group:
+        position = calls.position_of(call)
+        authorised = await calls.authorise(call)
+        if isinstance(authorised, Refused):
+            calls.refuse(authorised, turn)
+        else:
+            ready.append((position, authorised))
+    if len(ready) == 1:
+        position, only = ready[0]
+        await calls.execute(only, turn, number, position)
+    elif ready:
+        await _run_side_by_side(calls, ready, turn, number)
+
+
+async def _run_side_by_side(calls: Calls, ready: Sequence[tuple[int, Ready]], turn: int, number: int) -> None:
+    limiter = anyio.Semaphore(PARALLEL_LIMIT)
+    failures: list[AgentError] = []
+
+    async def run_one(position: int, one: Ready) -> None:
+        async with limiter:
+            try:
+                await calls.execute(one, turn, number, position)
+            except AgentError as failure:
+                failures.append(failure)  # carried out of the group below, the first one as it is
+
+    async with anyio.create_task_group() as group:
+        for position, one in ready:
+            group.start_soon(run_one, position, one)
+    if failures:
+        raise failures[0]

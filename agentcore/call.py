@@ -1,0 +1,202 @@
+"""What one tool call passes through, from the registry to its result.
+
+The order is fixed: registry, validation, gate, `tool_start` and its barrier, execution, cap, `tool_end`. Whatever
+happens the call gets exactly one result. A tool's failure is a result that the model can act on; only a broken
+journal and cancellation leave this room as exceptions.
+"""
+
+import copy
+import difflib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import anyio
+from pydantic import BaseModel, ValidationError
+
+from agentcore.caps import cap_output, safe_text
+from agentcore.events import ToolEnd, ToolOutputDelta, ToolStart
+from agentcore.messages import ToolCall, ToolResult
+from agentcore.ports import Allow, Clock, Deny, EventLog, Gate, Outcome, Tool, ToolError, ToolRoom
+from agentcore.transcript import Transcript
+from agentcore.turn import INTERRUPTED
+
+log = logging.getLogger(__name__)
+
+_NEAR_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may run: valid, and allowed."""
+
+    call: ToolCall
+    """With the effective input."""
+    tool: Tool
+    input: BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that will not run, and what the model is told."""
+
+    call: ToolCall
+    text: str
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class _Printed:
+    """What a running call has shown so far: its result if it is cancelled."""
+
+    pieces: list[str] = field(default_factory=list)
+
+    def text_with(self, note: str) -> str:
+        return "\n".join(piece for piece in ("".join(self.pieces), note) if piece)
+
+
+class Calls:
+    """Runs the tool calls of one conversation against an immutable set of tools."""
+
+    def __init__(
+        self, tools: Mapping[str, Tool], gate: Gate, log: EventLog, transcript: Transcript, clock: Clock
+    ) -> None:
+        self._tools = tools
+        self._gate = gate
+        self._log = log
+        self._transcript = transcript
+        self._clock = clock
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        return self._transcript.open_calls
+
+    def position_of(self, call: ToolCall) -> int:
+        """Place of an open call in its batch, from 0, the finished ones counted."""
+        return self._transcript.batch.index(call)
+
+    def can_run_beside_others(self, call: ToolCall) -> bool:
+        """Whether the call declares itself parallel-safe, is valid, and waits for nobody."""
+        tool = self._tools.get(call.name)
+        if tool is None or not tool.spec.parallel_safe:
+            return False
+        checked = self._check(call)
+        return isinstance(checked, Ready) and not self._gate.needs_answer(checked.call, checked.tool, checked.input)
+
+    async def authorise(self, call: ToolCall) -> Ready | Refused:
+        """Check the call and ask the gate; may wait for a person."""
+        checked = self._check(call)
+        if isinstance(checked, Refused):
+            return checked
+        match await self._gate.decide(call, checked.call, checked.tool, checked.input):
+            case Deny(reason):
+                return Refused(call, reason)
+            case Allow(input=replaced) if replaced is not None:
+                # A person changed the input; it was validated before the answer was taken.
+                return self._check(call.model_copy(update={"input": dict(replaced)}))
+            case Allow():
+                return checked
+
+    async def execute(self, ready: Ready, turn: int, group: int, position: int) -> None:
+        """Run an allowed call to its `tool_end`."""
+        call = ready.call
+        self._log.emit(
+            ToolStart(
+                turn=turn,
+                call_id=call.id,
+                tool_name=call.name,
+                input=copy.deepcopy(call.input or {}),
+                group=group,
+                position=position,
+            )
+        )
+        started, printed = self._clock.monotonic(), _Printed()
+        try:
+            # The last barrier before an irreversible effect: what may have happened is on disk.
+            await self._log.sync()
+            started = self._clock.monotonic()
+            outcome = await self._run(ready, turn, printed)
+        except anyio.get_cancelled_exc_class():
+            self._finish(call, turn, Outcome(printed.text_with(INTERRUPTED), is_error=True), started)
+            raise
+        self._finish(call, turn, outcome, started)
+
+    def refuse(self, refused: Refused, turn: int) -> None:
+        """Close a call that does not run."""
+        end = ToolEnd(
+            turn=turn,
+            call_id=refused.call.id,
+            tool_name=refused.call.name,
+            output=refused.text,
+            is_error=True,
+            cancelled=refused.cancelled,
+        )
+        self._close(refused.call, end)
+
+    def _check(self, call: ToolCall) -> Ready | Refused:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return Refused(call, self._unknown(call.name))
+        if call.input is None:
+            text = f"The input of {call.name} was cut off or is no JSON object. Call it again with complete JSON."
+            return Refused(call, text)
+        try:
+            # Its own deep copy: nothing a tool does to its input reaches the transcript.
+            parsed = tool.spec.input.model_validate(copy.deepcopy(call.input))
+        except ValidationError as error:
+            return Refused(call, _explain(call.name, error))
+        return Ready(call, tool, parsed)
+
+    def _unknown(self, name: str) -> str:
+        log.warning("the model called an unknown tool %.60r", name)
+        near = difflib.get_close_matches(name, self._tools, n=_NEAR_NAMES) or sorted(self._tools)
+        return f"There is no tool {name!r}. Use one of: {', '.join(near)}."
+
+    async def _run(self, ready: Ready, turn: int, printed: _Printed) -> Outcome:
+        spec = ready.tool.spec
+
+        def say(text: str) -> None:
+            text = safe_text(text)
+            printed.pieces.append(text)
+            self._log.emit(ToolOutputDelta(turn=turn, call_id=ready.call.id, text=text))
+
+        try:
+            with anyio.move_on_after(spec.timeout_s) as scope:
+                return await ready.tool.run(ready.input, ToolRoom(call_id=ready.call.id, say=say))
+        except ToolError as error:
+            return Outcome(str(error), is_error=True)
+        except Exception:
+            log.exception("tool %s failed in call %s", spec.name, ready.call.id)
+            return Outcome(f"{spec.name} failed with an internal error; the server's log has the details.", True)
+        assert scope.cancelled_caught
+        note = f"[{spec.name} did not finish within {spec.timeout_s:g} s and was stopped]"
+        return Outcome(printed.text_with(note), is_error=True)
+
+    def _finish(self, call: ToolCall, turn: int, outcome: Outcome, started: float) -> None:
+        output, truncated = cap_output(outcome.output, self._tools[call.name].spec.output_limit_bytes)
+        for event in outcome.events:
+            self._log.emit(event.model_copy(update={"turn": turn}))
+        end = ToolEnd(
+            turn=turn,
+            call_id=call.id,
+            tool_name=call.name,
+            output=output,
+            display=None if outcome.display is None else safe_text(outcome.display),
+            is_error=outcome.is_error,
+            duration_ms=round((self._clock.monotonic() - started) * 1000),
+            truncated=truncated,
+        )
+        self._close(call, end)
+
+    def _close(self, call: ToolCall, end: ToolEnd) -> None:
+        self._log.emit(end)
+        self._transcript.add_result(ToolResult(call_id=call.id, content=end.output, is_error=end.is_error))
+        self._gate.settled(call)
+
+
+def _explain(name: str, error: ValidationError) -> str:
+    lines = [f"The input of {name} is not valid:"]
+    for problem in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in problem["loc"]) or "input"
+        lines.append(f"- {where}: {problem['msg']}")
+    return "\n".join(lines)

@@ -1,0 +1,126 @@
+"""The gate of one session: judges each call, asks a person where the stance says so, remembers what was granted.
+
+The judging is in `decision`; here are the grants and the conversation with the asker.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, JsonValue
+
+from agentcore.events import Mode
+from agentcore.messages import ToolCall
+from agentcore.permissions.decision import Facts, Opinion, Outlook, Stance, judge_call
+from agentcore.permissions.protected import is_protected
+from agentcore.permissions.rules import Rule, narrowest_rule
+from agentcore.permissions.workspace import OutsideRoots, Workspace
+from agentcore.ports import Allow, Answer, Ask, Asker, Decision, Deny, Tool, ToolSpec
+
+_NOT_AGAIN = "Do not try the same call again; find another way or ask the user what to do."
+
+
+class SessionGate:
+    """Satisfies the Gate port. `on_grant` is told a rule once the call it was granted with has its result."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        mode: Callable[[], Mode],
+        asker: Asker | None,
+        on_grant: Callable[[Rule], None],
+        allow: list[Rule],
+        deny: list[Rule],
+    ) -> None:
+        self._workspace = workspace
+        self._mode = mode
+        self._asker = asker
+        self._on_grant = on_grant
+        self._allow = allow
+        self._deny = deny
+        self._unsettled: dict[str, Rule] = {}
+
+    def needs_answer(self, call: ToolCall, tool: Tool, input: BaseModel) -> bool:
+        return self.judge(call, tool.spec).outlook is Outlook.ASK
+
+    def judge(self, call: ToolCall, spec: ToolSpec) -> Opinion:
+        """What the stance of this moment says about a call. Touches the file system only to resolve paths."""
+        stance = Stance(self._mode(), self._allow, self._deny)
+        return judge_call(call, spec, facts_about(call, spec, self._workspace), stance)
+
+    async def decide(self, original: ToolCall, effective: ToolCall, tool: Tool, input: BaseModel) -> Decision:
+        opinion = self.judge(effective, tool.spec)
+        if opinion.outlook is Outlook.ALLOW:
+            return Allow()
+        if opinion.outlook is Outlook.DENY:
+            return Deny(f"Denied by the server: {opinion.reason}. {_NOT_AGAIN}")
+        if self._asker is None:
+            return Deny(f"Denied: {opinion.reason}, and nobody is there to ask. {_NOT_AGAIN}")
+        question = Ask(
+            kind=tool.spec.asks or "tool",
+            call=effective,
+            digest=digest_of(effective.name, effective.input or {}),
+            reasons=(opinion.reason,),
+            suggested_rules=() if tool.spec.asks else (str(narrowest_rule(effective)),),
+            display=tool.preview(input),
+        )
+        return _decision(await self._asker.ask(question), tool.spec)
+
+    def grant(self, call_id: str, rule: Rule, *, settled: bool) -> None:
+        """Put a rule in force at once. Unless `settled`, it is recorded only when the call has its result."""
+        if rule not in self._allow:
+            self._allow.append(rule)
+        if not settled:
+            self._unsettled[call_id] = rule
+
+    def settled(self, call: ToolCall) -> None:
+        rule = self._unsettled.pop(call.id, None)
+        if rule is not None:
+            self._on_grant(rule)
+
+
+def facts_about(call: ToolCall, spec: ToolSpec, workspace: Workspace) -> Facts:
+    """Resolve the paths a call names and say what kind of place they are."""
+    resolve = workspace.resolve_readable if spec.read_only else workspace.resolve
+    protected = []
+    for name in spec.paths:
+        path = (call.input or {}).get(name)
+        if not isinstance(path, str):
+            continue
+        try:
+            real = resolve(path)
+        except OutsideRoots as error:
+            return Facts(outside=str(error))
+        except (OSError, ValueError, RuntimeError):
+            return Facts(outside=f"{path[:200]} is no usable path")
+        if spec.edits and is_protected(within_roots(real, workspace)):
+            protected.append(path)
+    return Facts(protected=tuple(protected))
+
+
+def within_roots(real: Path, workspace: Workspace) -> Path:
+    """The path as seen from its root: a project that itself lies below a protected name is a project all the same."""
+    for root in workspace.roots:
+        if real.is_relative_to(root):
+            return real.relative_to(root)
+    return real
+
+
+def digest_of(tool_name: str, input: Mapping[str, JsonValue]) -> str:
+    """SHA-256 (hex) over `[tool_name, input]` as JSON: sorted keys, no spaces, not escaped to ASCII."""
+    canonical = json.dumps([tool_name, input], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _decision(answer: Answer, spec: ToolSpec) -> Decision:
+    if answer.allow:
+        return Allow(mode=answer.mode, input=answer.updated_input)
+    if answer.expired:
+        return Deny(f"The request expired: nobody answered in time. Nobody denied it. {_NOT_AGAIN}")
+    if answer.cancelled:
+        return Deny("The request was cancelled before anybody answered.")
+    said = f": {answer.reason}" if answer.reason else ""
+    if spec.asks == "plan":
+        return Deny(f"The user wants to keep planning{said or '.'} Plan mode is still on; revise the plan.")
+    return Deny(f"The user denied this call{said or '.'} {_NOT_AGAIN}")

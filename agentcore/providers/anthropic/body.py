@@ -1,0 +1,128 @@
+"""The body of a Messages request, joined from bytes.
+
+The bytes of a message are made once and kept in `ModelRequest.encoded`; they depend on nothing but the message, the
+provider and the model. A message that keeps its id must therefore never change. A mark for the vendor's cache is put
+into a copy of the kept bytes, so requests of one context share every byte of their beginning, marks aside.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from agentcore.messages import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from agentcore.ports import ModelRequest
+from agentcore.providers.anthropic.models import output_tokens
+
+_MARK = b',"cache_control":{"type":"ephemeral"}'
+_MARKED_MESSAGES = 2  # the newest, and the one where the request before it ended
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_EMPTY_PROMPT = "(empty message)"
+
+Wire = dict[str, JsonValue]
+
+
+def encode_body(request: ModelRequest, provider: str) -> bytes:
+    """Return the JSON of the whole request."""
+    head = to_json(_options(request))
+    parts = [head[:-1]]
+    if request.tools:
+        parts += [
+            b',"tools":',
+            to_json([_tool(tool.name, tool.description, tool.input_schema) for tool in request.tools]),
+        ]
+    if request.system.strip():
+        parts += [b',"system":[', _marked(to_json({"type": "text", "text": request.system})), b"]"]
+    messages = _encoded_messages(request, provider)
+    _mark_newest(messages, request.messages)
+    parts += [b',"messages":[', b",".join(filter(None, messages)), b"]}"]
+    return b"".join(parts)
+
+
+def _options(request: ModelRequest) -> Wire:
+    options: Wire = {
+        "model": request.model,
+        "max_tokens": request.max_tokens or output_tokens(request.model),
+        "stream": True,
+    }
+    if request.temperature is not None:
+        options["temperature"] = request.temperature
+    if request.effort is not None:
+        options["output_config"] = {"effort": request.effort}
+    return options
+
+
+def _tool(name: str, description: str, schema: dict[str, JsonValue]) -> Wire:
+    return {"name": name, "description": description, "input_schema": schema}
+
+
+def _encoded_messages(request: ModelRequest, provider: str) -> list[bytes]:
+    """The bytes of each message, b"" where nothing of it may be sent."""
+    kept = request.encoded
+    prefix = f"{provider}:{request.model}:"
+    found = []
+    for message in request.messages:
+        key = prefix + message.id
+        wire = kept.get(key)
+        if wire is None:
+            wire = kept[key] = _encode_message(message, provider, request.model)
+        found.append(wire)
+    return found
+
+
+def _mark_newest(wires: list[bytes], messages: Sequence[Message]) -> None:
+    """Mark the last block of the newest user messages. Others may end in a block that takes no mark (thinking)."""
+    left = _MARKED_MESSAGES
+    for index in range(len(wires) - 1, -1, -1):
+        if messages[index].role == "user":
+            wires[index] = _marked(wires[index].removesuffix(b"]}")) + b"]}"
+            left -= 1
+            if not left:
+                return
+
+
+def _marked(block: bytes) -> bytes:
+    return block.removesuffix(b"}") + _MARK + b"}"
+
+
+def _encode_message(message: Message, provider: str, model: str) -> bytes:
+    # The vendor wants the results of a batch before anything else that the user's side says.
+    results_first = sorted(message.content, key=lambda block: not isinstance(block, ToolResult))
+    content = [wire for block in results_first for wire in _wires(block, provider, model)]
+    if not content and message.role == "user":
+        content = [{"type": "text", "text": _EMPTY_PROMPT}]  # a request must begin with a user's message
+    return to_json({"role": message.role, "content": content}) if content else b""
+
+
+def _wires(block: Block, provider: str, model: str) -> Iterator[Wire]:
+    """The block as the vendor takes it; nothing where it must be withheld (foreign, unsealed or blank)."""
+    match block:
+        case Text(text=text):
+            if text.strip():  # a blank text block is refused, and the transcript with it
+                yield {"type": "text", "text": text}
+        case Thinking(signature=signature):
+            if signature and (block.provider, block.model) == (provider, model):
+                yield {"type": "thinking", "thinking": block.text, "signature": signature}
+        case Opaque(raw=raw):
+            if (block.provider, block.model) == (provider, model):
+                yield raw
+        case ToolCall():
+            # Names and ids made by another vendor's model may hold characters that are refused here.
+            name = _NOT_IN_NAMES.sub("_", block.name)[:128] or "_"
+            yield {"type": "tool_use", "id": _id(block.id), "name": name, "input": dict(block.input or {})}
+        case ToolResult():
+            yield _result(block)
+
+
+def _result(block: ToolResult) -> Wire:
+    wire: Wire = {"type": "tool_result", "tool_use_id": _id(block.call_id)}
+    if block.content.strip():
+        wire["content"] = block.content
+    if block.is_error:
+        wire["is_error"] = True
+    return wire
+
+
+def _id(call_id: str) -> str:
+    return _NOT_IN_NAMES.sub("_", call_id)

@@ -1,0 +1,1 @@
+"""A provider that plays a written script: for demos, tests and integrators; needs no key and no network."""

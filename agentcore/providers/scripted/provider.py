@@ -1,0 +1,112 @@
+"""The provider `scripted`: answers each model call with the next turn of a script.
+
+Holds no state: which turn to play is read off the request, as the number of answers since the last prompt. The same
+transcript gets the same answer, before and after a restart. `ModelRequest.model` is `demo` or the path of a file.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from copy import deepcopy
+
+import anyio
+from anyio import to_thread
+from pydantic_core import to_json
+
+from agentcore.errors import ProviderError
+from agentcore.messages import Block, Message, Text, Thinking, ToolCall
+from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.providers.scripted.script import Script, ScriptedTurn, load_script
+
+_NOT_A_PROMPT = ("<system-note>", "<task-notification>", "<hook-feedback>")
+"""Texts that the system adds by itself to what a person said."""
+_PIECES = re.compile(r"\s*\S+|\s+")
+_OVER = ScriptedTurn(text="The script has no further turn for this prompt.")
+_NO_SCENE = ScriptedTurn(text="The script has no scene for this prompt.")
+
+
+class ScriptedProvider:
+    """Plays `script`, or the one that each request's model names."""
+
+    name = "scripted"
+
+    def __init__(self, script: Script | None = None) -> None:
+        self._script = script
+
+    def why_not(self) -> str | None:
+        return None
+
+    def context_window(self, model: str) -> int | None:
+        return None
+
+    async def warm(self) -> None:
+        """There is nothing to load."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamPart]]:
+        script = self._script if self._script is not None else await to_thread.run_sync(load_script, request.model)
+        parts = _play(choose_turn(script, request.messages), request, script.delta_delay_ms / 1000)
+        try:
+            yield parts
+        finally:
+            await parts.aclose()
+
+
+def choose_turn(script: Script, messages: Sequence[Message]) -> ScriptedTurn:
+    """Return what the script answers to this transcript."""
+    prompt, answers = "", 0
+    for message in reversed(messages):
+        if message.role == "assistant":
+            answers += 1
+        elif prompt := _prompt_of(message):
+            break
+    scene = script.scene_for(prompt)
+    if scene is None:
+        return _NO_SCENE
+    return scene.turns[answers] if answers < len(scene.turns) else _OVER
+
+
+def _prompt_of(message: Message) -> str:
+    """What a person said in a user message; empty for one that only carries results and notes."""
+    texts = [block.text for block in message.content if isinstance(block, Text)]
+    return "\n".join(text for text in texts if text.strip() and not text.lstrip().startswith(_NOT_A_PROMPT))
+
+
+async def _play(turn: ScriptedTurn, request: ModelRequest, delay_s: float) -> AsyncGenerator[StreamPart, None]:
+    await anyio.sleep(turn.ttft_ms / 1000)
+    for piece in _PIECES.findall(turn.thinking):
+        yield ThinkingPart(piece)
+        await anyio.sleep(delay_s)
+    for piece in _PIECES.findall(turn.text):
+        yield TextPart(piece)
+        await anyio.sleep(delay_s)
+    if turn.error:
+        raise ProviderError(turn.error.kind, turn.error.message, retry_after_s=turn.error.retry_after_s)
+    calls = _calls(turn, request.messages)
+    for call in calls:
+        yield ToolCallPart(call.id, call.name, 0)
+        yield ToolCallPart(call.id, call.name, len(to_json(call.input)))
+        await anyio.sleep(delay_s)
+    content = (*_said(turn, request.model), *calls)
+    yield Finished(content=content, usage=turn.usage, stop=turn.stop or ("tool_use" if calls else "end_turn"))
+
+
+def _said(turn: ScriptedTurn, model: str) -> list[Block]:
+    blocks: list[Block] = []
+    if turn.thinking:
+        blocks.append(Thinking(text=turn.thinking, provider=ScriptedProvider.name, model=model))
+    if turn.text:
+        blocks.append(Text(text=turn.text))
+    return blocks
+
+
+def _calls(turn: ScriptedTurn, messages: Sequence[Message]) -> list[ToolCall]:
+    """The turn's calls with ids that no other turn of the session has, and inputs of their own."""
+    answered = messages[-1].id if messages else "start"
+    return [
+        ToolCall(id=call.id or f"call_{answered}_{number}", name=call.name, input=deepcopy(call.input))
+        for number, call in enumerate(turn.tool_calls, start=1)
+    ]

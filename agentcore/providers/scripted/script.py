@@ -1,0 +1,118 @@
+"""What a script file says. YAML or JSON; every field has a default, an unknown one is an error.
+
+    delta_delay_ms: 15            # pause between the pieces of a text; default 0
+    turns:                        # one entry for each model call of a run
+      - thinking: The file may be there already.
+        text: I look first.
+        tool_calls:
+          - {name: read, input: {file_path: notes.txt}}
+      - text: Done.
+        usage: {input: 900, output: 12}
+
+Further fields of a turn: `stop` (default `tool_use` with calls, else `end_turn`), `ttft_ms` (wait before the first
+piece) and `error: {kind: overloaded, message: ..., retry_after_s: 2}`, which is raised after the turn's text.
+
+Several stories in one file: `scenes` in the place of `turns`, each with its own `turns` and an optional `match`. The
+first scene whose `match` occurs in the prompt is played, upper and lower case alike; one without `match` fits all.
+
+    scenes:
+      - match: fail
+        turns: [{error: {kind: quota, message: No credit left.}}]
+      - turns: [{text: Hello.}]
+"""
+
+from importlib import resources
+from pathlib import Path
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from agentcore.errors import ProviderError, ProviderErrorKind
+from agentcore.usage import Usage
+from agentcore.values import Value
+
+DEMO = "demo"
+MAX_SCRIPT_BYTES = 1024 * 1024
+
+
+class ScriptedCall(Value):
+    name: str
+    input: dict[str, JsonValue] = Field(default_factory=dict)
+    id: str | None = None
+    """None: made from the message that is answered, so that it is unique in the session."""
+
+
+class ScriptedError(Value):
+    kind: ProviderErrorKind
+    message: str
+    retry_after_s: float | None = None
+
+
+class ScriptedTurn(Value):
+    """One answer of the model."""
+
+    thinking: str = ""
+    text: str = ""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    stop: str | None = None
+    usage: Usage = Usage()
+    ttft_ms: float = 0
+    error: ScriptedError | None = None
+
+
+class Scene(Value):
+    """The turns of one run."""
+
+    match: str | None = None
+    turns: tuple[ScriptedTurn, ...]
+
+
+class Script(Value):
+    delta_delay_ms: float = 0
+    turns: tuple[ScriptedTurn, ...] = ()
+    scenes: tuple[Scene, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_one_form(self) -> "Script":
+        if bool(self.turns) == bool(self.scenes):
+            raise ValueError("a script has either turns or scenes")
+        return self
+
+    def scene_for(self, prompt: str) -> Scene | None:
+        """Choose what to play for a prompt; None when no scene fits."""
+        scenes = self.scenes or (Scene(turns=self.turns),)
+        folded = prompt.casefold()
+        return next((scene for scene in scenes if (scene.match or "").casefold() in folded), None)
+
+
+def load_script(model: str) -> Script:
+    """Read the built-in script `demo`, or the file of that path. Blocks. Raises: ProviderError."""
+    if model == DEMO:
+        return parse_script(resources.files(__package__).joinpath("demo.yaml").read_text("utf-8"), "demo")
+    path = Path(model)
+    if not path.is_file():
+        raise ProviderError(
+            "not_found", f"The scripted provider finds no file {path.name}: use scripted/demo or a path."
+        )
+    with path.open("rb") as file:
+        text = file.read(MAX_SCRIPT_BYTES + 1)
+    if len(text) > MAX_SCRIPT_BYTES:
+        raise ProviderError("invalid_request", f"The script {path.name} has more than {MAX_SCRIPT_BYTES} bytes.")
+    return parse_script(text.decode("utf-8", "replace"), path.name)
+
+
+def parse_script(text: str, name: str) -> Script:
+    """Parse YAML (JSON is a part of it). The error says where, never what: the file need not be a script at all."""
+    import yaml  # 10 ms that only users of scripts pay
+
+    try:
+        return Script.model_validate(yaml.safe_load(text))
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}" if error.problem_mark else "its YAML"
+    except yaml.YAMLError:
+        where = "its YAML"
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = f"{'.'.join(str(step) for step in first['loc']) or 'the top'} ({first['msg']})"
+    raise ProviderError(
+        "invalid_request", f"The script {name} is wrong at {where}: see agentcore.providers.scripted.script."
+    )

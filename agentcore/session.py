@@ -1,0 +1,48 @@
+"""Values about a session as clients see it: how it works, how it is listed, what was said in it."""
+
+from typing import Literal
+
+from agentcore.events import Mode, Unattended
+from agentcore.messages import Block
+from agentcore.values import Value
+
+
+class Settings(Value):
+    """What a session was told about how to work. None: the default of the moment."""
+
+    model: str | None = None
+    """`provider/model`."""
+    effort: str | None = None
+    mode: Mode = "default"
+    unattended: Unattended = "wait"
+    title: str | None = None
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    system_append: str | None = None
+    expires_after_s: float | None = None
+
+
+class Summary(Value):
+    """One line of the session list. Times are Unix seconds."""
+
+    id: str
+    title: str | None = None
+    cwd: str
+    created: float
+    modified: float
+
+
+class HistoryMessage(Value):
+    """One message of the display history, whatever the model still remembers of it."""
+
+    index: int
+    """Place in the history, from 0."""
+    id: str
+    seq: int
+    """Number of the event that completed it."""
+    role: Literal["user", "assistant"]
+    content: tuple[Block, ...]
+    source: str | None = None
+    """Where a user's message came from."""
+    prompt_id: str | None = None

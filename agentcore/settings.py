@@ -1,0 +1,92 @@
+"""The user's own files: defaults for new sessions, and the permission rules that `always` wrote.
+
+`<config dir>/settings.toml` is the user's; `<config dir>/projects/<project>/settings.toml` holds what is private to
+one project. Nothing is ever written into a repository.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from agentcore.errors import Unprocessable
+from agentcore.permissions.rules import Rule, parse_rule
+
+FILE_NAME = "settings.toml"
+
+
+def user_file(config_dir: Path) -> Path:
+    return config_dir / FILE_NAME
+
+
+def project_file(config_dir: Path, project: str) -> Path:
+    return config_dir / "projects" / project / FILE_NAME
+
+
+def allow_rules(file: Path) -> list[Rule]:
+    """The allow rules of one file; none when there is no file.
+
+    Raises: Unprocessable for a file that cannot be read as what it means, a deny or ask rule included: such a rule
+    is not understood at this stage, and going on without it would allow what it forbids.
+    """
+    document = _read(file)
+    section = document.get("permissions", {})
+    if not isinstance(section, dict):
+        raise Unprocessable(f"[permissions] in {file.name} is not a table.")
+    if section.get("deny") or section.get("ask"):
+        raise Unprocessable(f"{file.name} has deny or ask rules, which this version cannot enforce. Remove them first.")
+    rules = []
+    for text in cast(list[object], section.get("allow", [])):
+        rule = parse_rule(text) if isinstance(text, str) else None
+        if rule is None:
+            raise Unprocessable(f"{file.name} has an allow rule that cannot be read: {str(text)[:80]!r}.")
+        rules.append(rule)
+    return rules
+
+
+def add_allow_rule(file: Path, rule: str) -> None:
+    """Write a rule into a settings file: locked, replaced atomically, private. Raises: OSError, Unprocessable."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _locked(file):
+        document = _read(file)
+        section = document.setdefault("permissions", tomlkit.table())
+        allow = section.setdefault("allow", tomlkit.array())
+        if rule not in allow:
+            allow.append(rule)
+        _replace(file, tomlkit.dumps(document))
+
+
+def _read(file: Path) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return tomlkit.document()
+    except (OSError, ValueError, TOMLKitError) as error:
+        raise Unprocessable(
+            f"The settings file {file.name} cannot be read: {type(error).__name__}. Mend it."
+        ) from error
+
+
+def _replace(file: Path, text: str) -> None:
+    new = file.with_suffix(".new")
+    descriptor = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    new.replace(file)
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    lock = os.open(file.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

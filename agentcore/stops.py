@@ -1,0 +1,63 @@
+"""What the loop does with each reason for which a model stops. A table; what is not in it ends the run.
+
+An adapter whose vendor reports a wrong reason corrects it in the adapter, not here.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from agentcore.events import StopReason
+
+
+class Next(Enum):
+    END = auto()
+    """The run ends; the message keeps its text but not its tool calls."""
+    TOOLS = auto()
+    """Run the tool calls, then the next turn."""
+    AGAIN = auto()
+    """The next turn, with the message as it is."""
+    FAIL = auto()
+    """The run ends with an error; the message keeps its text but not its tool calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    next: Next
+    reason: StopReason = "error"
+    code: str = ""
+    """Of the error, with FAIL."""
+    text: str = ""
+
+
+_STOPS: dict[str, Verdict] = {
+    "end_turn": Verdict(Next.END, "end_turn"),
+    "stop_sequence": Verdict(Next.END, "end_turn"),
+    "": Verdict(Next.END, "end_turn"),
+    "tool_use": Verdict(Next.TOOLS),
+    "max_tokens": Verdict(Next.END, "max_tokens"),
+    "refusal": Verdict(Next.END, "refusal"),
+    "pause_turn": Verdict(Next.AGAIN),
+    "model_context_window_exceeded": Verdict(
+        Next.FAIL,
+        code="context_window_exceeded",
+        text="The conversation no longer fits the model's context window. Clear the session or start a new one.",
+    ),
+}
+
+_MISSING_TOOL_CALL = Verdict(
+    Next.FAIL,
+    # Never asked again: with nothing to answer the next request would be identical.
+    code="missing_tool_call",
+    text="The model stopped to use a tool but named none. Send the prompt again, or use another model.",
+)
+
+
+def judge(stop: str, *, has_calls: bool) -> Verdict:
+    """Say how the run goes on after a model call that stopped for `stop`."""
+    verdict = _STOPS.get(stop)
+    if verdict is None:
+        text = f"The model stopped for a reason that is not known here: {stop[:80]!r}. The run ends to be safe."
+        return Verdict(Next.FAIL, code="unexpected_stop_reason", text=text)
+    if verdict.next is Next.TOOLS and not has_calls:
+        return _MISSING_TOOL_CALL
+    return verdict

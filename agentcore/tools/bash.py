@@ -1,0 +1,98 @@
+"""The tool `bash`: one shell command, its output while it runs, and the end of all it started."""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+from pydantic import Field
+
+from agentcore.permissions.workspace import Workspace
+from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.tools.environment import command_environ
+from agentcore.tools.inputs import Plain
+from agentcore.tools.output import LiveOutput
+from agentcore.tools.processes import Command, Running, running
+from agentcore.values import Value
+
+DEFAULT_TIMEOUT_MS = 120_000
+MAX_TIMEOUT_MS = 600_000
+BASH = Path("/bin/bash")
+
+
+class BashInput(Value):
+    command: Plain = Field(min_length=1, description="The command line, as for `bash -c`.")
+    description: Plain | None = Field(default=None, description="What the command does, in five to ten words.")
+    timeout: int = Field(
+        default=DEFAULT_TIMEOUT_MS,
+        ge=1,
+        le=MAX_TIMEOUT_MS,
+        description=f"Milliseconds after which it is ended; {DEFAULT_TIMEOUT_MS} unless set.",
+    )
+
+
+class BashTool:
+    spec = ToolSpec(
+        name="bash",
+        description=(
+            "Run a shell command in the working directory and return its output and exit code. Each call is a fresh "
+            "shell without a terminal or input; everything it starts, background processes too, ends with the call. "
+            "Long output keeps its head and tail. To read, search or change files use the tools made for it."
+        ),
+        input=BashInput,
+        timeout_s=None,
+    )
+
+    def __init__(self, workspace: Workspace, environ: Mapping[str, str]) -> None:
+        self._workspace = workspace
+        self._environ = command_environ(environ)
+        self._shell = str(BASH if BASH.exists() else "sh")
+
+    async def run(self, input: BashInput, room: ToolRoom) -> Outcome:
+        output = LiveOutput(room.say)
+        try:
+            ending = await self._run(input, output)
+        except FileNotFoundError as error:
+            raise ToolError("the working directory or the shell does not exist") from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ToolError(f"the command could not be started: {reason}") from error
+        finally:
+            output.close()
+        printed = output.kept.text()
+        if ending is None:
+            return Outcome(_with_ending(printed, f"timed out after {input.timeout} ms and was ended"), is_error=True)
+        return Outcome(_with_ending(printed, ending))
+
+    def preview(self, input: BashInput) -> None:
+        return None
+
+    async def _run(self, input: BashInput, output: LiveOutput) -> str | None:
+        """Run to the end; return how it ended, None for a timeout."""
+        argv = (self._shell, "-c", "--", input.command)  # "--": a command may begin with a dash
+        async with running(Command(argv, self._workspace.cwd, self._environ), output.take) as child:
+            with anyio.move_on_after(input.timeout / 1000) as limit:
+                await _follow(child, output)
+        return None if limit.cancelled_caught else _told(child.exit_code)
+
+
+async def _follow(child: Running, output: LiveOutput) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(output.show)
+        await child.wait()
+        group.cancel_scope.cancel()
+
+
+def _told(exit_code: int | None) -> str:
+    if exit_code is None or exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return f"ended by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"ended by signal {-exit_code}"
+
+
+def _with_ending(output: str, ending: str) -> str:
+    if not output:
+        return f"(no output)\n[{ending}]"
+    return f"{output.removesuffix(chr(10))}\n[{ending}]"

@@ -1,0 +1,28 @@
+"""The environment that commands get: the user's own, without secrets and without what belongs to the server."""
+
+import re
+import sys
+from collections.abc import Mapping
+
+_SECRET = re.compile(
+    r"(?:^|_)(?:KEY|APIKEY|KEY_ID|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|AUTH)S?$", re.IGNORECASE
+)
+_SHELL_OWN = frozenset({"PWD", "OLDPWD"})  # folders, not passwords
+_OWN_PREFIX = "AGENTCORE_"
+_INTERPRETER = ("VIRTUAL_ENV", "PYTHONHOME")
+
+
+def command_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Copy `environ` without secrets, the server's own settings and the traces of its virtual environment.
+
+    PATH is kept whole: a project may share the environment that the server was started from.
+    """
+    return {name: value for name, value in environ.items() if not _is_withheld(name, value)}
+
+
+def _is_withheld(name: str, value: str) -> bool:
+    if name.upper().startswith(_OWN_PREFIX):
+        return True
+    if name in _INTERPRETER:
+        return value == sys.prefix
+    return name not in _SHELL_OWN and _SECRET.search(name) is not None

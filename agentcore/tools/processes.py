@@ -1,0 +1,215 @@
+"""One command and everything it starts: spawned in a worker thread, read on the event loop, ended as a whole.
+
+Spawning uses the standard library, since uvloop's own takes longer the more memory the server has. Promise: when
+`running` is left, whichever way, nothing that the command started is alive: its process group gets SIGKILL, and so
+does every process that carries the call's mark in its environment (children that made a session of their own).
+What escapes: a process that leaves the group *and* clears its environment, and on systems without /proc one that
+leaves the group; a PID namespace would hold those.
+"""
+
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from agentcore.tools.files import opened_folder
+
+log = logging.getLogger(__name__)
+
+MARK = "AGENTCORE_CALL"
+CHUNK_BYTES = 64 * 1024
+DRAIN_BYTES = 4 * 1024 * 1024
+"""More than a pipe holds: what is read at most after the end."""
+CLOSE_GRACE_S = 0.1
+"""For output still on its way (a `tee` behind the command) when the command itself has ended."""
+TERM_GRACE_S = 0.2
+"""Between asking a command to end (locks are removed, last words printed) and killing it."""
+END_S = 5.0
+"""Deadline of the whole clean-up; it is reached only by processes stuck inside the kernel."""
+SWEEPS = 20
+"""Looks for survivors at most: a process may fork while it is being looked for."""
+PROC = Path("/proc")
+
+Take = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    argv: Sequence[str]
+    cwd: Path
+    """Resolved; entered without following links."""
+    environ: Mapping[str, str]
+
+
+class Running:
+    """A started command. Made by `running`, which also ends it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, take: Take) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self._pipe = process.stdout
+        self._mark = mark
+        self._take = take
+        self._closed = anyio.Event()
+        self._exit_fd = _exit_descriptor(process.pid)
+        os.set_blocking(self._pipe.fileno(), False)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative for the signal that ended it; None until `running` is left."""
+        return self._process.returncode
+
+    async def wait(self) -> None:
+        """Pass on what is printed until the command itself has ended, and for a moment after it."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._read)
+            await self._wait_exit()
+            with anyio.move_on_after(CLOSE_GRACE_S):
+                await self._closed.wait()
+            group.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        while True:
+            await anyio.wait_readable(self._pipe.fileno())
+            if self._read_once() == 0:
+                self._closed.set()
+                return
+
+    def _read_once(self) -> int | None:
+        """Pass on one chunk; return its length, 0 at the end, None when there is nothing yet."""
+        try:
+            chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
+        except BlockingIOError:
+            return None
+        if chunk:
+            self._take(chunk)
+        return len(chunk)
+
+    async def _wait_exit(self) -> None:
+        """Return when the command has ended. Where possible without reaping it: until then its group keeps its id."""
+        if self._exit_fd is not None:
+            await anyio.wait_readable(self._exit_fd)
+            return
+        while self._process.poll() is None:  # noqa: ASYNC110 - there is no event to wait for without pidfd
+            await anyio.sleep(0.01)
+
+    async def end(self) -> None:
+        """End the whole tree, pass on the last output, reap. Call it shielded."""
+        try:
+            await self._ask_to_end()
+            self._signal_group(signal.SIGKILL)
+            await to_thread.run_sync(kill_marked, self._mark)
+            await self._wait_exit()
+        finally:
+            self._drain()
+            self._release()
+
+    async def _ask_to_end(self) -> None:
+        """Let the command clean up after itself; one that has ended already is not waited for."""
+        self._signal_group(signal.SIGTERM)
+        with anyio.move_on_after(TERM_GRACE_S):
+            await self._wait_exit()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def _drain(self) -> None:
+        """Pass on what the pipe still holds, without waiting."""
+        left = DRAIN_BYTES
+        while left > 0 and (length := self._read_once()):
+            left -= length
+
+    def _release(self) -> None:
+        self._pipe.close()
+        if self._exit_fd is not None:
+            os.close(self._exit_fd)
+        if self._process.poll() is None:
+            log.error("process %d does not end: it is stuck inside the kernel", self._process.pid)
+
+
+@asynccontextmanager
+async def running(command: Command, take: Take) -> AsyncIterator[Running]:
+    """Start a command with its stdout and stderr going to `take`; end it and all its children on leaving.
+
+    `take` is called on the event loop, for the last time while leaving. Raises: OSError, ValueError (a NUL in argv).
+    """
+    mark = secrets.token_hex(16)
+    child = Running(await to_thread.run_sync(_spawn, command, mark), mark, take)
+    try:
+        yield child
+    finally:
+        with anyio.move_on_after(END_S, shield=True):
+            await child.end()
+
+
+def _spawn(command: Command, mark: str) -> subprocess.Popen[bytes]:
+    with opened_folder(command.cwd) as folder:
+        through = f"/proc/self/fd/{folder}"  # the folder itself, whatever its path leads to by now
+        return subprocess.Popen(
+            command.argv,
+            cwd=through if os.path.lexists(through) else command.cwd,
+            env={**command.environ, MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+        )
+
+
+def _exit_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has such."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process with this mark in its environment, and what it forks meanwhile."""
+    entry = f"{MARK}={mark}".encode()
+    for sweep in range(1, SWEEPS + 1):
+        if not sum(_kill_if_marked(pid, entry) for pid in _process_ids()):
+            return
+        time.sleep(0.001 * sweep)  # in a worker thread; lets the killed ones go, so that the next look is at survivors
+    log.error("processes of a call are still alive after %d sweeps", SWEEPS)
+
+
+def _process_ids() -> Iterator[int]:
+    with suppress(OSError):
+        yield from (int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208 - half the time of iterdir
+
+
+def _kill_if_marked(pid: int, entry: bytes) -> bool:
+    """Kill one process, held by its descriptor, so that a reused id cannot hit a stranger."""
+    if not _is_marked(pid, entry):
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if _is_marked(pid, entry):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _is_marked(pid: int, entry: bytes) -> bool:
+    """Zombies have an empty environment: they are not found."""
+    try:
+        return entry in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False

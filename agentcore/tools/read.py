@@ -1,0 +1,129 @@
+"""The tool `read`: a text file as numbered lines, within bounds whatever its size or the length of its lines."""
+
+import io
+from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import Field
+
+from agentcore.permissions.workspace import Workspace
+from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.tools.editor import BOM, SNIFFED_BYTES, is_binary
+from agentcore.tools.files import entries_of, open_regular, opened_folder, take_snapshot
+from agentcore.tools.inputs import Plain
+from agentcore.tools.texts import decode_start, safe_name, safe_text
+from agentcore.tools.threads import failures_told, read_in_thread
+from agentcore.tools.versions import FileVersions
+from agentcore.values import Value
+
+MAX_LINES = 2000
+MAX_BYTES = 256 * 1024  # the promise of the API
+MAX_LINE_BYTES = 2000
+MAX_SIBLINGS = 2000
+"""Names of a folder that are compared with a misspelt one."""
+CHUNK_BYTES = 64 * 1024
+
+
+class ReadInput(Value):
+    file_path: Plain = Field(description="File to read: absolute, or relative to the working directory.")
+    offset: int | None = Field(default=None, ge=1, description="Line to start at, from 1.")
+    limit: int | None = Field(default=None, ge=1, description=f"Lines to read; {MAX_LINES} unless set.")
+
+
+class ReadTool:
+    spec = ToolSpec(
+        name="read",
+        description=(
+            "Read a text file as numbered lines (number, tab, line). Long files come in parts: go on with offset. "
+            "A file must be read before it can be changed."
+        ),
+        input=ReadInput,
+        read_only=True,
+        parallel_safe=True,
+        paths=("file_path",),
+    )
+
+    def __init__(self, workspace: Workspace, versions: FileVersions) -> None:
+        self._workspace = workspace
+        self._versions = versions
+
+    async def run(self, input: ReadInput, room: ToolRoom) -> Outcome:
+        return Outcome(await read_in_thread(self._read, input))
+
+    def preview(self, input: ReadInput) -> None:
+        return None
+
+    def _read(self, input: ReadInput) -> str:
+        with failures_told(input.file_path):
+            real = self._workspace.resolve_readable(input.file_path)
+            try:
+                with opened_folder(real.parent) as folder, open_regular(folder, real.name or ".") as file:
+                    return self._numbered(file, real, input)
+            except FileNotFoundError as error:
+                raise ToolError(f"{input.file_path} does not exist.{_similar(real)}") from error
+
+    def _numbered(self, file: BinaryIO, real: Path, input: ReadInput) -> str:
+        snapshot = take_snapshot(file)
+        file.seek(0)
+        if is_binary(snapshot.data or file.read(SNIFFED_BYTES)):
+            size_bytes = snapshot.status.st_size
+            raise ToolError(f"{input.file_path} is a binary file ({size_bytes} bytes): read shows text only")
+        file.seek(0)
+        text = numbered_lines(file if snapshot.data is None else io.BytesIO(snapshot.data), input.offset, input.limit)
+        self._versions.remember(real, snapshot.version)
+        return text
+
+
+def _similar(real: Path) -> str:
+    """Names in the same folder that look like the missing one."""
+    try:
+        with opened_folder(real.parent) as folder, entries_of(folder) as entries:
+            names = [entry.name for entry in islice(entries, MAX_SIBLINGS)]
+    except OSError:
+        return ""
+    near = get_close_matches(real.name, names, n=3)
+    return f" Close names in its folder: {', '.join(map(safe_name, near))}." if near else ""
+
+
+def numbered_lines(file: BinaryIO, offset: int | None, limit: int | None) -> str:
+    """Format up to `limit` lines from line `offset` on. Raises: ToolError when the file is shorter than that."""
+    first, most = offset or 1, limit or MAX_LINES
+    lines = cut_lines(file)
+    skipped = sum(1 for _ in islice(lines, first - 1))
+    shown: list[str] = []
+    size_bytes = 0
+    for number, line in enumerate(lines, start=first):
+        text = f"{number:>6}\t{line}"
+        size_bytes += len(text.encode()) + 1
+        if len(shown) == most or size_bytes > MAX_BYTES:
+            return "\n".join([*shown, f"[cut before line {number}: read on with offset={number}]"])
+        shown.append(text)
+    if shown:
+        return "\n".join(shown)
+    if first == 1:
+        return "(the file is empty)"
+    raise ToolError(f"offset {first} is past the end: the file has {skipped} lines")
+
+
+def cut_lines(file: BinaryIO) -> Iterator[str]:
+    """The lines of a file without their ends; what is longer than `MAX_LINE_BYTES` is cut, visibly."""
+    is_first = True
+    while line := file.readline(MAX_LINE_BYTES):
+        left_out = 0 if line.endswith(b"\n") else _skip_line(file)
+        text = safe_text(decode_start(line) if left_out else line.decode(errors="replace")).rstrip("\r\n")
+        if is_first:
+            text, is_first = text.removeprefix(BOM), False
+        yield f"{text} [… {left_out} more bytes of this line]" if left_out else text
+
+
+def _skip_line(file: BinaryIO) -> int:
+    """Read over the rest of a line; return its length in bytes without the line end."""
+    length = 0
+    while part := file.readline(CHUNK_BYTES):
+        length += len(part)
+        if part.endswith(b"\n"):
+            return length - 1
+    return length

@@ -1,0 +1,46 @@
+"""Text as it may leave a tool: valid UTF-8 without NUL, and bounded with a visible marker."""
+
+import codecs
+import re
+from collections.abc import Sequence
+
+VISIBLE_BYTES = 28_000  # the loop cuts results above 30 KB; ours, with their markers, stay below
+
+_UNSAFE = re.compile("[\x00\ud800-\udfff]")
+
+
+def safe_text(text: str) -> str:
+    """Replace NUL and lone surrogates, which no provider and no journal takes."""
+    return _UNSAFE.sub("\ufffd", text)
+
+
+def safe_name(name: str) -> str:
+    """A file name as one safe line."""
+    return safe_text(name).replace("\n", "\\n").replace("\r", "\\r")
+
+
+def decode_start(data: bytes | bytearray) -> str:
+    """Decode bytes that were cut at their end; a character cut in two is left out."""
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(data)
+
+
+def decode_end(data: bytes | bytearray) -> str:
+    """Decode bytes that were cut at their beginning; a character cut in two is left out."""
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:].decode(errors="replace")
+
+
+def bounded_lines(lines: Sequence[str], max_lines: int, advice: str) -> str:
+    """Join lines up to `max_lines` and the visible size; say how many are left out and what to do about it."""
+    kept: list[str] = []
+    size_bytes = 0
+    for line in lines[:max_lines]:
+        size_bytes += len(line.encode()) + 1
+        if size_bytes > VISIBLE_BYTES:
+            break
+        kept.append(line)
+    if left := len(lines) - len(kept):
+        kept.append(f"[{left} more not shown; {advice}]")
+    return "\n".join(kept)

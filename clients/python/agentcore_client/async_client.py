@@ -1,0 +1,196 @@
+"""The asynchronous client: `AsyncClient` is the connection to a server, `AsyncSession` a handle on one conversation.
+
+Thin on purpose: what is said on the wire is in `endpoints`, what the stream means in `frames`, `cursor` and
+`prompts`, how it travels in `transport`. `client` has the same shape without `await`.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from agentcore.events import PermissionRequest
+from agentcore_client import endpoints
+from agentcore_client.call import Call
+from agentcore_client.cursor import Cursor
+from agentcore_client.discovery import find_server
+from agentcore_client.errors import ApiError
+from agentcore_client.frames import StreamEvent
+from agentcore_client.prompts import OnPermissionAsync, PromptEvent, PromptWatch, as_answer, is_settled, shown
+from agentcore_client.retry import CALL_RETRY, STREAM_RETRY, RetryPolicy
+from agentcore_client.transport import AsyncTransport
+from agentcore_client.values import (
+    Accepted,
+    Answer,
+    GrantReport,
+    Info,
+    MessagePage,
+    Outcome,
+    PromptOptions,
+    SessionPage,
+    SessionState,
+    Settings,
+)
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A connection to one server. Close it, or use it in an `async with`."""
+
+    def __init__(
+        self, url: str, token: str, *, call_retry: RetryPolicy = CALL_RETRY, stream_retry: RetryPolicy = STREAM_RETRY
+    ) -> None:
+        self._transport = AsyncTransport(url, token, call_retry, stream_retry)
+
+    @classmethod
+    def connect(cls, folder: str | Path = ".") -> Self:
+        """Connect to the running server that works on `folder`. Raises: NoServer."""
+        server = find_server(folder)
+        return cls(server.url, server.token)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def health(self) -> bool:
+        return await self.send(endpoints.health())
+
+    async def info(self) -> Info:
+        return await self.send(endpoints.info())
+
+    async def create_session(self, cwd: str | Path | None = None, **settings: Unpack[Settings]) -> "AsyncSession":
+        return await self._opened(endpoints.create_session(cwd, **settings))
+
+    async def resume_session(self, which: str = "latest", **settings: Unpack[Settings]) -> "AsyncSession":
+        """Load a session by its id, a unique prefix of it, or `latest`."""
+        return await self._opened(endpoints.resume_session(which, **settings))
+
+    async def continue_session(self, cwd: str | Path = ".", **settings: Unpack[Settings]) -> "AsyncSession":
+        """Load the newest session of a folder."""
+        return await self._opened(endpoints.continue_session(cwd, **settings))
+
+    async def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
+        return await self.send(endpoints.list_sessions(limit, cursor))
+
+    def session(self, session_id: str, *, cursor: int | None = None) -> "AsyncSession":
+        """A handle on a session that is loaded already; asks nobody. `cursor` is where its events go on."""
+        return AsyncSession(self._transport, session_id, cursor)
+
+    async def send(self, call: Call[T]) -> T:
+        """Make any call, also one that has no method here. Raises: ApiError, ConnectionLost."""
+        return await self._transport.send(call)
+
+    async def _opened(self, call: Call[SessionState]) -> "AsyncSession":
+        state = await self.send(call)
+        return AsyncSession(self._transport, state.id, state.last_seq)
+
+
+class AsyncSession:
+    """A handle on one session. One reader at a time; take a second handle for a second reader."""
+
+    def __init__(self, transport: AsyncTransport, session_id: str, cursor: int | None = None) -> None:
+        self.id = session_id
+        self._transport = transport
+        self._cursor = Cursor(cursor)
+
+    @property
+    def cursor(self) -> int | None:
+        """The last event that the newest stream of this handle has handled; what `events` goes on after."""
+        return self._cursor.seq
+
+    async def get(self) -> SessionState:
+        return await self._transport.send(endpoints.get_session(self.id))
+
+    async def patch(self, **settings: Unpack[Settings]) -> SessionState:
+        return await self._transport.send(endpoints.patch_session(self.id, **settings))
+
+    async def delete(self) -> None:
+        """Cancel what runs and unload the session; its journal stays."""
+        await self._transport.send(endpoints.delete_session(self.id))
+
+    async def messages(self, *, after_seq: int | None = None, limit: int | None = None) -> MessagePage:
+        return await self._transport.send(endpoints.messages(self.id, after_seq, limit))
+
+    async def cancel(self) -> bool:
+        """End the run now; False when none was running."""
+        return await self._transport.send(endpoints.cancel(self.id))
+
+    async def resume_run(self) -> Accepted:
+        """Go on with a run that was suspended or cut off by a crash; `follow` what it returns."""
+        return await self._transport.send(endpoints.resume_run(self.id))
+
+    async def clear(self) -> None:
+        """Let the model start from nothing; the history stays readable."""
+        await self._transport.send(endpoints.clear(self.id))
+
+    async def permissions(self) -> tuple[PermissionRequest, ...]:
+        """The requests that wait for an answer."""
+        return await self._transport.send(endpoints.permissions(self.id))
+
+    async def answer(self, request_id: str, answer: Answer | bool) -> GrantReport | None:
+        """Answer a request. Raises: ApiError `already_resolved` when somebody was faster."""
+        said = answer if isinstance(answer, Answer) else Answer(allow=answer)
+        return await self._transport.send(endpoints.answer(self.id, request_id, said), is_patient=True)
+
+    async def submit(self, text: str, **options: Unpack[PromptOptions]) -> Accepted:
+        """Hand in a prompt and return as soon as it is durable."""
+        return await self._transport.send(endpoints.prompt(self.id, text, **options))
+
+    async def prompt_and_wait(self, text: str, **options: Unpack[PromptOptions]) -> Outcome:
+        """Hand in a prompt and wait for its end. Somebody else must answer its permission requests."""
+        return await self._transport.send(endpoints.prompt_and_wait(self.id, text, **options), is_patient=True)
+
+    async def prompt(
+        self, text: str, *, on_permission: OnPermissionAsync | None = None, **options: Unpack[PromptOptions]
+    ) -> AsyncGenerator[PromptEvent, None]:
+        """Hand in a prompt and yield what happens until its own `done`. Sent when the first event is asked for."""
+        accepted = await self.submit(text, **options)
+        async with aclosing(self.follow(accepted, on_permission=on_permission)) as stream:
+            async for event in stream:
+                yield event
+
+    async def follow(
+        self, accepted: Accepted, *, after: int | None = None, on_permission: OnPermissionAsync | None = None
+    ) -> AsyncGenerator[PromptEvent, None]:
+        """Yield what happens to a prompt until its own `done`, from its beginning or from `after`."""
+        cursor = self._cursor = Cursor(accepted.after_seq if after is None else after)
+        watch = PromptWatch(accepted.prompt_id, cursor)
+        async with aclosing(self._transport.events(self.id, cursor)) as stream:
+            async for event in stream:
+                if (visible := shown(event)) is not None:
+                    yield visible
+                for request in watch.due(event):
+                    await self._offer(request, on_permission)
+                if watch.is_end(event):
+                    cursor.handled(event)
+                    return
+
+    def events(self, after: int | None = None) -> AsyncGenerator[StreamEvent, None]:
+        """Yield everything that happens, across lost connections, until the session is closed.
+
+        Goes on after `after`, else after `cursor`, else with what is new. An event counts as handled when the next
+        one is asked for. Raises: ApiError when the server refuses the stream; ConnectionLost when it stays away.
+        """
+        cursor = self._cursor = Cursor(self.cursor if after is None else after)
+        return self._transport.events(self.id, cursor)
+
+    async def _offer(self, request: PermissionRequest, on_permission: OnPermissionAsync | None) -> None:
+        """Ask the callback about a request and send what it says."""
+        verdict = on_permission(request) if on_permission else None
+        said = as_answer(await verdict if isinstance(verdict, Awaitable) else verdict, request)
+        if said is None:
+            return
+        try:
+            await self.answer(request.request_id, said)
+        except ApiError as error:
+            if not is_settled(error):
+                raise

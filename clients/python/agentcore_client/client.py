@@ -1,0 +1,190 @@
+"""The synchronous client: `Client` is the connection to a server, `Session` a handle on one conversation.
+
+Thin on purpose: what is said on the wire is in `endpoints`, what the stream means in `frames`, `cursor` and
+`prompts`, how it travels in `transport`. `async_client` has the same shape with `await`.
+"""
+
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from agentcore.events import PermissionRequest
+from agentcore_client import endpoints
+from agentcore_client.call import Call
+from agentcore_client.cursor import Cursor
+from agentcore_client.discovery import find_server
+from agentcore_client.errors import ApiError
+from agentcore_client.frames import StreamEvent
+from agentcore_client.prompts import OnPermission, PromptEvent, PromptWatch, as_answer, is_settled, shown
+from agentcore_client.retry import CALL_RETRY, STREAM_RETRY, RetryPolicy
+from agentcore_client.transport import Transport
+from agentcore_client.values import (
+    Accepted,
+    Answer,
+    GrantReport,
+    Info,
+    MessagePage,
+    Outcome,
+    PromptOptions,
+    SessionPage,
+    SessionState,
+    Settings,
+)
+
+T = TypeVar("T")
+
+
+class Client:
+    """A connection to one server. Close it, or use it in a `with`."""
+
+    def __init__(
+        self, url: str, token: str, *, call_retry: RetryPolicy = CALL_RETRY, stream_retry: RetryPolicy = STREAM_RETRY
+    ) -> None:
+        self._transport = Transport(url, token, call_retry, stream_retry)
+
+    @classmethod
+    def connect(cls, folder: str | Path = ".") -> Self:
+        """Connect to the running server that works on `folder`. Raises: NoServer."""
+        server = find_server(folder)
+        return cls(server.url, server.token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def health(self) -> bool:
+        return self.send(endpoints.health())
+
+    def info(self) -> Info:
+        return self.send(endpoints.info())
+
+    def create_session(self, cwd: str | Path | None = None, **settings: Unpack[Settings]) -> "Session":
+        return self._opened(endpoints.create_session(cwd, **settings))
+
+    def resume_session(self, which: str = "latest", **settings: Unpack[Settings]) -> "Session":
+        """Load a session by its id, a unique prefix of it, or `latest`."""
+        return self._opened(endpoints.resume_session(which, **settings))
+
+    def continue_session(self, cwd: str | Path = ".", **settings: Unpack[Settings]) -> "Session":
+        """Load the newest session of a folder."""
+        return self._opened(endpoints.continue_session(cwd, **settings))
+
+    def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
+        return self.send(endpoints.list_sessions(limit, cursor))
+
+    def session(self, session_id: str, *, cursor: int | None = None) -> "Session":
+        """A handle on a session that is loaded already; asks nobody. `cursor` is where its events go on."""
+        return Session(self._transport, session_id, cursor)
+
+    def send(self, call: Call[T]) -> T:
+        """Make any call, also one that has no method here. Raises: ApiError, ConnectionLost."""
+        return self._transport.send(call)
+
+    def _opened(self, call: Call[SessionState]) -> "Session":
+        state = self.send(call)
+        return Session(self._transport, state.id, state.last_seq)
+
+
+class Session:
+    """A handle on one session. One reader at a time; take a second handle for a second reader."""
+
+    def __init__(self, transport: Transport, session_id: str, cursor: int | None = None) -> None:
+        self.id = session_id
+        self._transport = transport
+        self._cursor = Cursor(cursor)
+
+    @property
+    def cursor(self) -> int | None:
+        """The last event that the newest stream of this handle has handled; what `events` goes on after."""
+        return self._cursor.seq
+
+    def get(self) -> SessionState:
+        return self._transport.send(endpoints.get_session(self.id))
+
+    def patch(self, **settings: Unpack[Settings]) -> SessionState:
+        return self._transport.send(endpoints.patch_session(self.id, **settings))
+
+    def delete(self) -> None:
+        """Cancel what runs and unload the session; its journal stays."""
+        self._transport.send(endpoints.delete_session(self.id))
+
+    def messages(self, *, after_seq: int | None = None, limit: int | None = None) -> MessagePage:
+        return self._transport.send(endpoints.messages(self.id, after_seq, limit))
+
+    def cancel(self) -> bool:
+        """End the run now; False when none was running."""
+        return self._transport.send(endpoints.cancel(self.id))
+
+    def resume_run(self) -> Accepted:
+        """Go on with a run that was suspended or cut off by a crash; `follow` what it returns."""
+        return self._transport.send(endpoints.resume_run(self.id))
+
+    def clear(self) -> None:
+        """Let the model start from nothing; the history stays readable."""
+        self._transport.send(endpoints.clear(self.id))
+
+    def permissions(self) -> tuple[PermissionRequest, ...]:
+        """The requests that wait for an answer."""
+        return self._transport.send(endpoints.permissions(self.id))
+
+    def answer(self, request_id: str, answer: Answer | bool) -> GrantReport | None:
+        """Answer a request. Raises: ApiError `already_resolved` when somebody was faster."""
+        said = answer if isinstance(answer, Answer) else Answer(allow=answer)
+        return self._transport.send(endpoints.answer(self.id, request_id, said), is_patient=True)
+
+    def submit(self, text: str, **options: Unpack[PromptOptions]) -> Accepted:
+        """Hand in a prompt and return as soon as it is durable."""
+        return self._transport.send(endpoints.prompt(self.id, text, **options))
+
+    def prompt_and_wait(self, text: str, **options: Unpack[PromptOptions]) -> Outcome:
+        """Hand in a prompt and wait for its end. Somebody else must answer its permission requests."""
+        return self._transport.send(endpoints.prompt_and_wait(self.id, text, **options), is_patient=True)
+
+    def prompt(
+        self, text: str, *, on_permission: OnPermission | None = None, **options: Unpack[PromptOptions]
+    ) -> Generator[PromptEvent, None, None]:
+        """Hand in a prompt and yield what happens until its own `done`. Sent when the first event is asked for."""
+        yield from self.follow(self.submit(text, **options), on_permission=on_permission)
+
+    def follow(
+        self, accepted: Accepted, *, after: int | None = None, on_permission: OnPermission | None = None
+    ) -> Generator[PromptEvent, None, None]:
+        """Yield what happens to a prompt until its own `done`, from its beginning or from `after`."""
+        cursor = self._cursor = Cursor(accepted.after_seq if after is None else after)
+        watch = PromptWatch(accepted.prompt_id, cursor)
+        with closing(self._transport.events(self.id, cursor)) as stream:
+            for event in stream:
+                if (visible := shown(event)) is not None:
+                    yield visible
+                for request in watch.due(event):
+                    self._offer(request, on_permission)
+                if watch.is_end(event):
+                    cursor.handled(event)
+                    return
+
+    def events(self, after: int | None = None) -> Generator[StreamEvent, None, None]:
+        """Yield everything that happens, across lost connections, until the session is closed.
+
+        Goes on after `after`, else after `cursor`, else with what is new. An event counts as handled when the next
+        one is asked for. Raises: ApiError when the server refuses the stream; ConnectionLost when it stays away.
+        """
+        cursor = self._cursor = Cursor(self.cursor if after is None else after)
+        return self._transport.events(self.id, cursor)
+
+    def _offer(self, request: PermissionRequest, on_permission: OnPermission | None) -> None:
+        """Ask the callback about a request and send what it says."""
+        said = as_answer(on_permission(request) if on_permission else None, request)
+        if said is None:
+            return
+        try:
+            self.answer(request.request_id, said)
+        except ApiError as error:
+            if not is_settled(error):
+                raise

@@ -1,0 +1,164 @@
+"""The endpoints, one function each: arguments in, a `Call` out. No I/O.
+
+`session` may be an id or `latest`. Every POST carries an idempotency key of its own, made here once, so that a repeated
+sending is the same submission.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar, Unpack, cast
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from agentcore.events import PermissionRequest
+from agentcore_client.call import Call, new_key
+from agentcore_client.values import (
+    Accepted,
+    Answer,
+    GrantReport,
+    Info,
+    MessagePage,
+    Outcome,
+    PromptOptions,
+    Received,
+    SessionPage,
+    SessionState,
+    Settings,
+)
+
+Body = Mapping[str, JsonValue]
+R = TypeVar("R", bound=Received)
+
+
+class _Health(Received):
+    ok: bool
+
+
+class _Cancelled(Received):
+    cancelled: bool
+
+
+class _Permissions(Received):
+    permissions: tuple[PermissionRequest, ...]
+
+
+def health() -> Call[bool]:
+    return Call("GET", "/v1/health", lambda content: _reader(_Health)(content).ok)
+
+
+def info() -> Call[Info]:
+    return Call("GET", "/v1/info", _reader(Info))
+
+
+def create_session(cwd: str | Path | None, **settings: Unpack[Settings]) -> Call[SessionState]:
+    return _open_session({**_folder(cwd), **_plain(settings)})
+
+
+def resume_session(which: str, **settings: Unpack[Settings]) -> Call[SessionState]:
+    """Load a session by id, unique prefix or `latest`."""
+    return _open_session({"resume": which, **_plain(settings)})
+
+
+def continue_session(cwd: str | Path | None, **settings: Unpack[Settings]) -> Call[SessionState]:
+    """Load the newest session of a folder."""
+    return _open_session({"continue": True, **_folder(cwd), **_plain(settings)})
+
+
+def list_sessions(limit: int | None, cursor: str | None) -> Call[SessionPage]:
+    query = {"limit": limit, "cursor": cursor}
+    return Call("GET", "/v1/sessions", _reader(SessionPage), query=query)
+
+
+def get_session(session: str) -> Call[SessionState]:
+    return Call("GET", path_of(session), _reader(SessionState))
+
+
+def patch_session(session: str, **settings: Unpack[Settings]) -> Call[SessionState]:
+    return Call("PATCH", path_of(session), _reader(SessionState), _plain(settings))
+
+
+def delete_session(session: str) -> Call[None]:
+    return Call("DELETE", path_of(session), _nothing)
+
+
+def messages(session: str, after_seq: int | None, limit: int | None) -> Call[MessagePage]:
+    query = {"after_seq": after_seq, "limit": limit}
+    return Call("GET", path_of(session, "messages"), _reader(MessagePage), query=query)
+
+
+def prompt(session: str, text: str, **options: Unpack[PromptOptions]) -> Call[Accepted]:
+    body = {"text": text, **_plain(options)}
+    return _post(path_of(session, "prompt"), Accepted, body)
+
+
+def prompt_and_wait(session: str, text: str, **options: Unpack[PromptOptions]) -> Call[Outcome]:
+    """The answer comes at the end of the run. Repeating it after a cut joins the same run, thanks to the key."""
+    body: Body = {"text": text, "wait": True, **_plain(options)}
+    return replace(_post(path_of(session, "prompt"), Outcome, body), read_s=None)
+
+
+def cancel(session: str) -> Call[bool]:
+    def read(content: bytes) -> bool:
+        return _reader(_Cancelled)(content).cancelled
+
+    return Call("POST", path_of(session, "cancel"), read, {}, key=new_key(), is_harmless_twice=True)
+
+
+def resume_run(session: str) -> Call[Accepted]:
+    return _post(path_of(session, "resume"), Accepted, {})
+
+
+def clear(session: str) -> Call[None]:
+    return Call("POST", path_of(session, "clear"), _nothing, {}, key=new_key(), is_harmless_twice=True)
+
+
+def permissions(session: str) -> Call[tuple[PermissionRequest, ...]]:
+    path = path_of(session, "permissions")
+    return Call("GET", path, lambda content: _reader(_Permissions)(content).permissions)
+
+
+def answer(session: str, request_id: str, said: Answer) -> Call[GrantReport | None]:
+    path = path_of(session, "permissions", request_id)
+    body = said.model_dump(mode="json", exclude_none=True)
+    return Call("POST", path, _grant_report, body, key=new_key(), is_harmless_twice=True)
+
+
+def path_of(session: str, *rest: str) -> str:
+    """The path of a session, or of something in it."""
+    return "/".join(["/v1/sessions", *(quote(part, safe="") for part in (session, *rest))])
+
+
+def _open_session(body: Body) -> Call[SessionState]:
+    return _post("/v1/sessions", SessionState, body)
+
+
+def _post(path: str, answer: type[R], body: Body) -> Call[R]:
+    return Call("POST", path, _reader(answer), body, key=new_key())
+
+
+def _reader(model: type[R]) -> Callable[[bytes], R]:
+    """Read a model and ignore what a newer server added, also inside the closed values of the vocabulary."""
+
+    def read(content: bytes) -> R:
+        return model.model_validate_json(content, extra="ignore")
+
+    return read
+
+
+def _nothing(content: bytes) -> None:
+    return None
+
+
+def _grant_report(content: bytes) -> GrantReport | None:
+    return _reader(GrantReport)(content) if content else None
+
+
+def _plain(options: Settings | PromptOptions) -> Body:
+    return cast(Body, options)
+
+
+def _folder(cwd: str | Path | None) -> Body:
+    """Absolute, because the server has a working directory of its own."""
+    return {} if cwd is None else {"cwd": str(Path(cwd).resolve())}

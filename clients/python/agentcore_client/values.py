@@ -1,0 +1,194 @@
+"""What the server answers and what a client sends, as values.
+
+Received values are open: fields of a newer server are ignored, and words that may grow (modes, states) are plain
+strings. Sent values are closed, so a misspelt setting is found by the type checker.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypedDict
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from agentcore.events import Partial, PermissionRequest, Scope
+from agentcore.messages import Block
+from agentcore.usage import Usage
+
+
+class Received(BaseModel):
+    """A value that came from the server."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ProviderState(Received):
+    """A model vendor as the server sees it."""
+
+    name: str
+    models: tuple[str, ...] = ()
+    ready: bool = False
+    why_not: str | None = None
+
+
+class Info(Received):
+    """What the server is and can."""
+
+    version: str
+    cwd: str
+    roots: tuple[str, ...]
+    default_model: str | None = None
+    providers: tuple[ProviderState, ...] = ()
+    features: tuple[str, ...] = ()
+
+
+class SessionState(Received):
+    """One loaded session, as it stood when the server answered."""
+
+    id: str
+    title: str | None = None
+    cwd: str
+    fork_of: str | None = None
+    provider: str | None = None
+    model: str
+    effort: str | None = None
+    mode: str
+    unattended: str | None = None
+    busy: bool
+    waiting_for: str | None = None
+    last_seq: int
+    oldest_seq: int | None = None
+    """The oldest number whose deltas can still be replayed."""
+    usage: Usage = Usage()
+    pending_permissions: int = 0
+    interrupted: bool = False
+    """A run is unfinished since the server stopped: resume it, answer its requests, or send a new prompt."""
+    created: float
+    """Unix time in seconds, as `modified`."""
+    modified: float
+
+
+class SessionSummary(Received):
+    """One row of the list of sessions, loaded or not."""
+
+    id: str
+    title: str | None = None
+    cwd: str
+    created: float
+    modified: float
+    fork_of: str | None = None
+    loaded: bool = False
+    busy: bool = False
+    waiting_for: str | None = None
+
+
+class SessionPage(Received):
+    """Part of the list, newest first."""
+
+    sessions: tuple[SessionSummary, ...]
+    next_cursor: str | None = None
+    """Give it back to get the next page; None on the last one."""
+
+
+class StoredMessage(Received):
+    """One entry of the display history."""
+
+    index: int
+    id: str
+    seq: int
+    role: str
+    content: tuple[Annotated[Block | dict[str, JsonValue], Field(union_mode="left_to_right")], ...]
+    """Blocks of a kind that this client does not know stay plain objects."""
+    source: str | None = None
+    prompt_id: str | None = None
+
+
+class MessagePage(Received):
+    """The display history; a stream after `last_seq` misses and repeats nothing of it."""
+
+    messages: tuple[StoredMessage, ...]
+    last_seq: int
+    partial: Partial | None = None
+    """The assistant message being streamed right now."""
+
+
+class Accepted(Received):
+    """A prompt was taken and is durable. Keep it to `follow` the prompt, also from another process."""
+
+    session: str
+    prompt_id: str
+    after_seq: int
+    """The last number before the prompt was accepted: read on from here."""
+    disposition: str = "started"
+
+
+class RunError(Received):
+    """Why a run ended before its time."""
+
+    code: str
+    text: str
+    retryable: bool = False
+
+
+class Outcome(Received):
+    """The answer to a prompt that was waited for."""
+
+    session: str
+    prompt_id: str
+    text: str
+    stop_reason: str
+    error: RunError | None = None
+    usage: Usage | None = None
+
+
+class GrantReport(Received):
+    """What became of an answer that is to hold for more than one call."""
+
+    allowed: bool
+    persisted: bool = False
+    rule: str | None = None
+    error: str | None = None
+
+
+class Answer(BaseModel):
+    """What a client says to a permission request; the same fields as the body of the endpoint."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    allow: bool
+    always: bool | None = None
+    scope: Scope | None = None
+    reason: str | None = None
+    """Told to the model when it is refused."""
+    mode: str | None = None
+    """The mode after an approved plan."""
+    updated_input: Mapping[str, JsonValue] | None = None
+    """Run this instead of what was asked."""
+    answer: JsonValue = None
+    """The reply to a question."""
+    digest: str | None = None
+    """Of the request as it was shown; the server refuses the answer when the request is another by now."""
+
+    def about(self, request: PermissionRequest) -> "Answer":
+        """The same answer, bound to what was shown."""
+        return self if self.digest else self.model_copy(update={"digest": request.digest})
+
+
+class Settings(TypedDict, total=False):
+    """What can be set when a session is created, and changed later."""
+
+    title: str
+    model: str
+    """`provider/model`."""
+    effort: str
+    mode: Literal["default", "accept-edits", "plan", "deny", "yolo"]
+    unattended: Literal["wait", "deny"]
+    expires_after_s: float
+    max_turns: int
+    max_tokens: int
+    temperature: float
+    system_append: str
+
+
+class PromptOptions(TypedDict, total=False):
+    """What can go with a prompt; a server that cannot do it answers 400."""
+
+    when_busy: Literal["reject", "queue", "steer", "interrupt"]

@@ -1,0 +1,98 @@
+"""The application: the hub behind the routes behind the guard. Assembly, no logic.
+
+`start` and `stop` must be called by the same task: they enter and leave the task group that holds every run.
+"""
+
+import logging
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from agentcore.app import App, AppConfig
+from agentcore.clock import SystemClock
+from agentcore.errors import AgentError
+from agentcore.events import ServerStopping
+from agentcore.session import Settings
+from server import frames
+from server.guard import Admission, Guard
+from server.hub import Hub
+from server.problems import HANDLERS, edge
+from server.routes.all import ENDPOINTS
+from server.routes.table import Endpoint
+from server.settings import ServerSettings
+from server.tickets import Tickets
+
+logger = logging.getLogger(__name__)
+
+
+class Application:
+    """What the daemon serves: `app` between `start` and `stop`."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        clock = SystemClock()
+        self.core = App(core_config(settings), clock)
+        tickets = Tickets(clock)
+        self._routes = Starlette(routes=[_route(endpoint) for endpoint in ENDPOINTS], exception_handlers=HANDLERS)
+        self._routes.state.tickets = tickets
+        admission = Admission(
+            token=settings.token,
+            allowed_hosts=frozenset(settings.allowed_hosts),
+            allow_origins=frozenset(settings.allow_origins),
+        )
+        self.app: ASGIApp = Guard(self._routes, admission, tickets.redeem)
+        self._tasks: TaskGroup | None = None
+
+    @property
+    def notices(self) -> list[str]:
+        """What people should know at the start, a sentence each."""
+        off = [f"{one.name} is off: {one.why_not}" for one in self.core.providers.describe() if not one.ready]
+        return [f"new sessions use {self.core.default_model}", *off]
+
+    async def start(self) -> None:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._routes.state.hub = hub = Hub(self.core, self._tasks)
+        self._tasks.start_soon(hub.watch_readers, name="watchdog of slow readers")
+        self._tasks.start_soon(self._warm, name="loading the provider")
+
+    async def stop(self) -> None:
+        """Let turns reach a border, end the streams, let go of every journal."""
+        if self._tasks is None:
+            return
+        tasks, self._tasks = self._tasks, None
+        hub: Hub = self._routes.state.hub
+        await hub.stop(frames.control(ServerStopping()))
+        await tasks.__aexit__(None, None, None)
+        await self.core.close()
+
+    async def _warm(self) -> None:
+        """Load the default provider ahead of the first prompt; a failure shows when it is used."""
+        try:
+            await self.core.warm()
+        except AgentError as error:
+            logger.info("the default provider is not ready: %s", error)
+
+
+def build(settings: ServerSettings) -> Application:
+    """Make the application. Raises: AgentError for a model or mode that cannot be."""
+    return Application(settings)
+
+
+def core_config(settings: ServerSettings) -> AppConfig:
+    return AppConfig(
+        roots=settings.roots,
+        data_dir=settings.data_dir,
+        state_dir=settings.state_dir,
+        config_dir=settings.config_dir,
+        model=settings.model,
+        defaults=Settings.model_validate(
+            {"mode": settings.mode, "effort": settings.effort, "unattended": settings.unattended}
+        ),
+        allow_yolo=settings.allow_yolo,
+    )
+
+
+def _route(endpoint: Endpoint) -> Route:
+    return Route(endpoint.path, edge(endpoint.handler), methods=[endpoint.method])

@@ -1,0 +1,126 @@
+"""The command `agentcore`: reads arguments and starts what they name.
+
+Light until the arguments are read: everything else is imported where it is used, so `--help` and mistakes answer at
+once. Nothing but results goes to stdout. Promise: what cannot be done is one sentence on stderr and exit code 2.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from server.settings import CannotStart
+
+MODES = ("default", "accept-edits", "plan", "deny", "yolo")
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+        if arguments.version:
+            return _version()
+        if arguments.command == "serve":
+            from server.serve import serve
+
+            return serve(arguments)
+        if arguments.command == "run":
+            return _run(arguments)
+        raise CannotStart("Say what to do: agentcore serve, or agentcore run -p '…' (agentcore --help lists all).")
+    except CannotStart as error:
+        print(f"agentcore: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CannotStart(f"{message} ({self.prog} --help says more).")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="agentcore", description="A local server that runs coding agents.", allow_abbrev=False)
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    _add_serve(commands.add_parser("serve", help="run the server", allow_abbrev=False))
+    _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False))
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, metavar="N", help="port; 0 takes a free one (default: 4765, or a free one near it)")
+    add("--uds", type=Path, metavar="PATH", help="listen on a Unix socket instead, open to this user alone")
+    add("--root", action="append", type=Path, default=[], metavar="DIR", help="a further folder for sessions")
+    add("--model", metavar="P/M", help="provider and model of new sessions")
+    add("--effort", metavar="E", help="reasoning effort of new sessions")
+    add("--mode", choices=MODES, default="default", help="permission mode of new sessions (default: %(default)s)")
+    add("--unattended", choices=("wait", "deny"), default="wait", help="when nobody answers (default: %(default)s)")
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument("--token-file", type=Path, metavar="F", help="read the token from a file (chmod 600)")
+    token.add_argument("--token", metavar="T", help="the token; other users can see it in the process list")
+    add("--allow-remote", action="store_true", help="let --host be reachable from other machines")
+    add("--allowed-host", action="append", default=[], metavar="H", help="a name that requests may use for us")
+    add("--allow-origin", action="append", default=[], metavar="O", help="a web origin that may use the server")
+    add("--allow-yolo", action="store_true", help="let sessions run without asking for permissions")
+    add("--state-dir", type=Path, metavar="DIR", help="keep discovery files in DIR and sessions in DIR/data")
+    add("--debug", action="store_true", help="say more on stderr")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-p", "--prompt", metavar="TEXT", help="what to do; - or a pipe reads it from stdin")
+    add("--output", choices=("text", "json"), default="text", help="the answer, or one event per line")
+    add("--model", metavar="P/M", help="provider and model")
+    add("--mode", choices=MODES, help="permission mode")
+    add("--cwd", type=Path, default=Path(), metavar="DIR", help="folder to work in (default: the current one)")
+    add("--max-turns", type=int, metavar="N", help="model calls at most")
+    add("--state-dir", type=Path, metavar="DIR", help="keep sessions in DIR/data")
+
+
+def _version() -> int:
+    from importlib.metadata import version
+
+    print(f"agentcore {version('agentcore-server')}")
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from server.settings import RunSettings, existing_folder, folders
+
+    settings = RunSettings(
+        prompt=_prompt(arguments.prompt),
+        cwd=existing_folder(arguments.cwd),
+        folders=folders(arguments.state_dir),
+        output=arguments.output,
+        model=arguments.model,
+        mode=arguments.mode,
+        max_turns=_positive(arguments.max_turns, "--max-turns"),
+    )
+    from server.headless import main as run_headless
+
+    return run_headless(settings)
+
+
+def _prompt(given: str | None) -> str:
+    if given is None and sys.stdin.isatty():
+        raise CannotStart("There is nothing to do; give a prompt with -p, or pipe it in.")
+    text = sys.stdin.buffer.read().decode("utf-8", "replace") if given in (None, "-") else given
+    if text is None or not text.strip():
+        raise CannotStart("The prompt is empty; say what to do with -p, or pipe it in.")
+    return text
+
+
+def _positive(number: int | None, option: str) -> int | None:
+    if number is not None and number < 1:
+        raise CannotStart(f"{option} must be at least 1.")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

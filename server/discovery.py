@@ -1,0 +1,171 @@
+"""How other programs find a running server: one JSON line on stdout and one file per process.
+
+`<state dir>/servers/<pid>.json` holds the token, so file and folder belong to this user alone. Standard library
+only; knows nothing of HTTP. Promise: a file is whole or absent, a clean stop removes it, and a file whose process
+is gone (also when its number went to another process) is never taken for a server.
+"""
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from server.settings import CannotStart
+
+MAX_FILE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One running server."""
+
+    url: str
+    token: str = field(repr=False)
+    pid: int
+    version: str
+    cwd: str
+    roots: tuple[str, ...]
+    started: str | None = None
+    """Tells this process from a later one with the same number; None where the system does not say."""
+
+    def start_line(self) -> str:
+        """The one line on stdout."""
+        values = asdict(self)
+        del values["started"]
+        return json.dumps(values)
+
+
+def publish(state_dir: Path, server: Running) -> Path:
+    """Write the file of this process and sweep those of dead ones; return its path. Raises: CannotStart."""
+    try:
+        folder = _own_folder(state_dir)
+        _sweep(folder)
+        return _write(folder, server)
+    except OSError as error:
+        raise CannotStart(f"Cannot write the discovery file below {state_dir}: {error.strerror}.") from None
+
+
+def withdraw(path: Path, server: Running) -> None:
+    """Remove the file of this process, unless another one has taken its place."""
+    if [server] == [found for _, found in _read(path)]:
+        path.unlink(missing_ok=True)
+
+
+def running(state_dir: Path) -> list[Running]:
+    """All servers of this user that are alive, the newest file first."""
+    found = [(written, server) for path in _folder(state_dir).glob("*.json") for written, server in _read(path)]
+    newest_first = sorted(found, key=lambda pair: pair[0], reverse=True)
+    return [server for _, server in newest_first if _is_alive(server.pid, server.started)]
+
+
+def find(state_dir: Path, folder: Path) -> Running | None:
+    """The server whose roots hold `folder`: the closest root wins, then the newest server."""
+    wanted = folder.resolve()
+    fitting = [
+        (len(Path(root).parts), server)
+        for server in running(state_dir)
+        for root in server.roots
+        if wanted.is_relative_to(root)
+    ]
+    return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+
+
+def process_start(pid: int) -> str | None:
+    """What tells a process from a later one with the same number; None where the system does not say."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        # the name of the program, in brackets, may hold spaces and brackets of its own
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return f"{boot}:{fields[19]}"  # 19: field 22 of proc(5), ticks since boot, counted behind pid and name
+
+
+def _folder(state_dir: Path) -> Path:
+    return state_dir / "servers"
+
+
+def _own_folder(state_dir: Path) -> Path:
+    """Make the folder, or make sure that nobody else can write or read in it."""
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = _folder(state_dir)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or not _is_ours(folder):
+        raise CannotStart(f"{folder} belongs to somebody else or is a link; give another --state-dir.")
+    folder.chmod(0o700)
+    return folder
+
+
+def _write(folder: Path, server: Running) -> Path:
+    path = folder / f"{server.pid}.json"
+    # the name begins with a dot and ends in .tmp, so no reader takes it for a server
+    draft = folder / f".{server.pid}.{secrets.token_hex(4)}.tmp"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(json.dumps(asdict(server)) + "\n")
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _sweep(folder: Path) -> None:
+    for path in [*folder.glob("*.json"), *folder.glob(".*.tmp")]:
+        # a file that cannot be read, or is only half made, belongs to the process in its name
+        owners = [(server.pid, server.started) for _, server in _read(path)] or [(_pid_in_name(path), None)]
+        if not any(_is_alive(pid, started) for pid, started in owners):
+            path.unlink(missing_ok=True)
+
+
+def _pid_in_name(path: Path) -> int:
+    number = path.name.lstrip(".").split(".")[0]
+    return int(number) if number.isdigit() and len(number) < 10 else 0
+
+
+def _read(path: Path) -> Iterator[tuple[float, Running]]:
+    """Yield when the file was written and what it says; nothing when it is gone, not ours, or not what we write."""
+    try:
+        status = path.stat()
+        if _is_ours(path) and status.st_size <= MAX_FILE_BYTES:
+            yield status.st_mtime, _parse(json.loads(path.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+
+
+def _parse(values: dict[str, Any]) -> Running:
+    return Running(
+        url=str(values["url"]),
+        token=str(values["token"]),
+        pid=int(values["pid"]),
+        version=str(values["version"]),
+        cwd=str(values["cwd"]),
+        roots=tuple(str(root) for root in values["roots"]),
+        started=None if values["started"] is None else str(values["started"]),
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    return sys.platform == "win32" or path.stat().st_uid == os.geteuid()
+
+
+def _is_alive(pid: int, started: str | None) -> bool:
+    if pid <= 0:
+        return False
+    if sys.platform == "win32":  # there `os.kill` ends the process whatever the signal
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OverflowError:  # no process has such a number
+        return False
+    except OSError:
+        pass  # it lives, but belongs to somebody else
+    now = process_start(pid)
+    return started is None or now is None or now == started

@@ -1,0 +1,72 @@
+"""JSON Schemas of the events as they are on the wire, envelope included, and of one item of a stream.
+
+Used by `openapi` alone. The log adds `seq`, `session` and `ts` while it encodes, so the models do not show them.
+Fields that a client does not know are allowed: a newer server may send some.
+"""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from pydantic import BaseModel
+
+from agentcore.events import ControlEvent, NumberedEvent
+from server.models_schema import TEMPLATE, ModelSchemas, Schema
+
+UNION = "Event"
+ENVELOPE: Schema = {
+    "seq": {"type": "integer", "minimum": 1, "description": "Number within the session, never repeated."},
+    "session": {"type": "string"},
+    "ts": {"type": "number", "description": "Unix time in seconds."},
+}
+
+STREAM_ITEM: Schema = {
+    "description": "One block of the stream. Comments (`: connected`, `: keepalive`) are no items.",
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "The event's `seq`, for `Last-Event-ID`; control events have none."},
+        "event": {"type": "string", "description": "The event's `type`."},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": f"#/components/schemas/{UNION}"},
+        },
+    },
+}
+
+
+def event_models(further_control: Sequence[type[BaseModel]]) -> list[type[BaseModel]]:
+    """All events that a stream can carry; `further_control` are control events that live elsewhere."""
+    return [*get_args(NumberedEvent), *get_args(ControlEvent), *further_control]
+
+
+def event_schemas(models: ModelSchemas, further_control: Sequence[type[BaseModel]]) -> dict[str, Schema]:
+    """The components of all events as they are on the wire, and their union."""
+    schemas: dict[str, Schema] = {}
+    types: dict[str, str] = {}
+    for event in event_models(further_control):
+        name = models.name(event, is_read=False)
+        schema = _on_the_wire(models.definitions[name], is_numbered=event in get_args(NumberedEvent))
+        schemas[name] = schema
+        types[schema["properties"]["type"]["const"]] = TEMPLATE.format(model=name)
+    schemas[UNION] = {
+        "description": "Everything that a stream can carry. Ignore types that you do not know.",
+        "oneOf": [{"$ref": reference} for reference in types.values()],
+        "discriminator": {"propertyName": "type", "mapping": types},
+    }
+    return schemas
+
+
+def _on_the_wire(schema: Schema, *, is_numbered: bool) -> Schema:
+    """Add the envelope; control events belong to one stream and need not carry it."""
+    fields = dict(schema["properties"])
+    kind = {"type": "string", "const": fields.pop("type")["const"]}
+    always = ["type", *ENVELOPE] if is_numbered else ["type"]
+    envelope = ENVELOPE if is_numbered else {name: ENVELOPE[name] for name in ("session", "ts")}
+    return {
+        **{
+            key: value for key, value in schema.items() if key not in ("properties", "required", "additionalProperties")
+        },
+        "required": [*always, *(name for name in schema.get("required", []) if name not in always)],
+        "properties": {"type": kind, **envelope, **fields},
+    }

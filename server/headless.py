@@ -1,0 +1,88 @@
+"""One run without a server: `agentcore run -p "…"`. The same session, journal and events, and no HTTP.
+
+Nobody is there to answer, so permission requests are denied. stdout gets the answer, or with `--output json` every
+event as one line; everything else goes to stderr. The exit code tells how the run ended.
+"""
+
+import asyncio
+import signal
+import sys
+
+import anyio
+
+from agentcore.app import App, AppConfig
+from agentcore.errors import AgentError
+from agentcore.events import StopReason
+from agentcore.session import Settings
+from server.hub import Hub
+from server.live import LiveSession
+from server.settings import CannotStart, RunSettings
+
+EXIT_CODES: dict[StopReason, int] = {
+    "end_turn": 0,
+    "error": 1,
+    "refusal": 3,
+    "max_tokens": 4,
+    "max_turns": 5,
+    "interrupted": 130,
+}
+"""By stop reason; 2 is for mistakes on the command line, 1 for any reason that is not here."""
+
+
+def main(settings: RunSettings) -> int:
+    """Run one prompt to its end and return the exit code. Raises: CannotStart."""
+    try:
+        return asyncio.run(_main(settings))
+    except AgentError as error:
+        raise CannotStart(str(error)) from error
+
+
+async def _main(settings: RunSettings) -> int:
+    config = AppConfig(
+        roots=(settings.cwd,),
+        data_dir=settings.folders.data,
+        state_dir=settings.folders.state,
+        config_dir=settings.folders.config,
+        model=settings.model,
+    )
+    app = App(config)
+    wishes = {"mode": settings.mode, "max_turns": settings.max_turns}
+    given = {name: value for name, value in wishes.items() if value is not None}
+    chosen = Settings.model_validate({"unattended": "deny", **given})
+    app.validate(chosen)
+    async with anyio.create_task_group() as tasks:
+        hub = Hub(app, tasks)
+        live = await hub.create(settings.cwd, chosen)
+        tasks.start_soon(_cancel_on_signal, live)
+        code = await _run(live, settings)
+        await hub.stop(b"")
+    await app.close()
+    return code
+
+
+async def _run(live: LiveSession, settings: RunSettings) -> int:
+    if settings.output == "json":
+        live.agent.log.listen(_print_line)
+    accepted = live.prompt(settings.prompt)
+    result = await live.outcome_of(accepted.prompt_id).wait()
+    if result is None:
+        return EXIT_CODES["error"]
+    if settings.output == "text" and result.text:
+        print(result.text)
+    if result.error is not None:
+        print(f"agentcore: {result.error.text}", file=sys.stderr)
+    elif result.stop_reason != "end_turn":
+        print(f"agentcore: the run ended early: {result.stop_reason}", file=sys.stderr)
+    return EXIT_CODES.get(result.stop_reason, EXIT_CODES["error"])
+
+
+def _print_line(_seq: int, _kind: str, line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def _cancel_on_signal(live: LiveSession) -> None:
+    """The first Ctrl-C ends the run in good order; its partial text is kept."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            live.cancel()

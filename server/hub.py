@@ -1,0 +1,115 @@
+"""The loaded sessions of one daemon: load, look up, close one, stop all.
+
+Loading is the only thing that waits. One task group holds every run; nothing runs that nobody waits for.
+"""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agentcore.app import App
+from agentcore.session import Settings
+from server.bus import STALL_S
+from server.live import LiveSession
+from server.problems import Problem
+
+logger = logging.getLogger(__name__)
+
+BORDER_WAIT_S = 10.0  # the contract's bound: how long running turns may take to reach a border when stopping
+
+
+class Hub:
+    def __init__(self, app: App, tasks: TaskGroup) -> None:
+        self.app = app
+        self._tasks = tasks
+        self._live: dict[str, LiveSession] = {}
+        self._opening: set[str] = set()
+        self._is_draining = False
+
+    # --- looking up ---
+
+    async def get(self, name: str) -> LiveSession:
+        """A loaded session by id, unique prefix or `latest`. Raises: Problem `not_found` for one that is not loaded."""
+        live = self._live.get(name)
+        if live is not None:
+            return live
+        session_id = await self.app.resolve(name)
+        live = self._live.get(session_id)
+        if live is None:
+            hint = f'Session {session_id} is not loaded. Load it with POST /v1/sessions {{"resume": "{session_id}"}}.'
+            raise Problem("not_found", hint)
+        return live
+
+    def find(self, session_id: str) -> LiveSession | None:
+        return self._live.get(session_id)
+
+    def __iter__(self) -> Iterator[LiveSession]:
+        return iter(tuple(self._live.values()))
+
+    # --- loading ---
+
+    async def create(self, cwd: Path, settings: Settings) -> LiveSession:
+        """Begin a new session."""
+        self.refuse_draining()
+        live = LiveSession(self._tasks, self.app.clock)
+        agent = await self.app.create(cwd, settings, asker=live)
+        live.bind(agent)
+        self._live[live.id] = live
+        return live
+
+    async def load(self, name: str) -> tuple[LiveSession, bool]:
+        """The session of that name, loaded if need be; and whether it was loaded already."""
+        self.refuse_draining()
+        session_id = await self.app.resolve(name)
+        loaded = self._live.get(session_id)
+        if loaded is not None:
+            return loaded, True
+        if session_id in self._opening:
+            raise Problem("session_opening", "Another request is loading this session. Try again in a moment.")
+        self._opening.add(session_id)
+        try:
+            live = LiveSession(self._tasks, self.app.clock)
+            live.bind(await self.app.open(session_id, asker=live))
+        finally:
+            self._opening.discard(session_id)
+        self._live[session_id] = live
+        return live, False
+
+    async def close(self, live: LiveSession, reason: str) -> None:
+        """Cancel the session's run, tell its readers, and unload it; the journal stays."""
+        await live.close(reason)
+        self._live.pop(live.id, None)
+
+    async def watch_readers(self) -> None:
+        """End the connections of readers that cannot keep up, for as long as the hub lives."""
+        while True:
+            await anyio.sleep(STALL_S / 4)
+            for live in self:
+                live.bus.drop_stalled(anyio.current_time())
+
+    # --- stopping ---
+
+    def refuse_draining(self) -> None:
+        """Raises: Problem `draining` once the server is stopping."""
+        if self._is_draining:
+            raise Problem("draining", "The server is stopping. Try again when it is back.")
+
+    async def stop(self, farewell: bytes) -> None:
+        """Take no more work, let turns reach a border for a while, end every stream.
+
+        Stopping is not cancelling: what waits for an answer or did not reach a border stays in the journal as it is.
+        """
+        self._is_draining = True
+        for live in self:
+            live.pause()
+        with anyio.move_on_after(BORDER_WAIT_S):
+            # No one event: a run ends, or it comes to wait for a person.
+            while any(live.is_busy and not live.waits_for_person for live in self):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        for live in self:
+            live.finish(farewell=farewell)
+        self._live.clear()
+        self._tasks.cancel_scope.cancel()

@@ -1,0 +1,156 @@
+"""The event stream of one session: snapshot, replay, live, farewell.
+
+A subscriber is a cursor into the bus. It takes everything between its cursor and the head and writes it as one
+chunk; behind the ring it reads the durable events from the journal. No reader slows the agent or another reader.
+"""
+
+from collections.abc import AsyncIterator
+
+import anyio
+from sse_starlette.sse import EventSourceResponse
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from agentcore.events import Gap, Lagging, head_of
+from server import frames
+from server.bodies import read_headers, read_query
+from server.bus import STALL_S, Bus, Cursor, Evicted
+from server.hub import Hub
+from server.live import LiveSession
+from server.problems import Problem
+from server.routes.context import hub_of, live_of
+from server.routes.table import Endpoint
+from server.schemas import EventsHeaders, EventsQuery
+
+KEEPALIVE_S = 15.0  # the promise of the API
+HEADERS = {"Cache-Control": "no-cache, no-transform"}
+
+
+class EventStream(EventSourceResponse):
+    """Sends ready bytes; the hub's watchdog ends the connection of a reader that cannot keep up."""
+
+    def __init__(self, reader: "Reader") -> None:
+        super().__init__(reader.chunks(), headers=HEADERS, ping=0, sep="\n")
+        self._reader = reader
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cursor, bus = self._reader.cursor, self._reader.bus
+        bus.cursors.add(cursor)
+        try:
+            with anyio.CancelScope() as connection:
+                cursor.drop = connection.cancel
+                await super().__call__(scope, receive, send)
+        finally:
+            bus.cursors.discard(cursor)
+        if cursor.is_dropped:
+            # The socket's buffer still takes bytes though nobody reads them: say why, and end in good order.
+            lagging = frames.control(Lagging(behind=bus.head - cursor.seq))
+            with anyio.move_on_after(STALL_S):
+                await send({"type": "http.response.body", "body": lagging, "more_body": False})
+
+
+class Reader:
+    """What one subscriber is sent."""
+
+    def __init__(self, hub: Hub, live: LiveSession, after: int | None) -> None:
+        self._hub = hub
+        self._live = live
+        self.bus: Bus = live.bus
+        self._after = after
+        self.cursor = Cursor(self.bus.head if after is None else after)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The bytes of the stream, as much at once as there is."""
+        cursor, bus = self.cursor, self.bus
+        snapshot = frames.CONNECTED + frames.idless("snapshot", self._snapshot())
+        if self._after is None:
+            cursor.seq = bus.head  # new events only: those behind the snapshot
+        elif cursor.seq > bus.head:
+            snapshot += self._gap_ahead()
+        yield snapshot
+        async for chunk in self._replay_and_follow():
+            cursor.writing_since = anyio.current_time()
+            yield chunk
+            cursor.writing_since = None
+        if bus.farewell:
+            yield bus.farewell
+
+    async def _replay_and_follow(self) -> AsyncIterator[bytes]:
+        cursor, bus = self.cursor, self.bus
+        while True:
+            try:
+                chunk, cursor.seq = bus.take(cursor.seq)
+            except Evicted:
+                yield self._gap_evicted()
+                async for chunk in self._from_journal():
+                    yield chunk
+                continue
+            if chunk:
+                yield chunk
+            elif bus.is_closed:
+                return
+            else:
+                yield_keepalive = True
+                with anyio.move_on_after(KEEPALIVE_S):
+                    await bus.wait_beyond(cursor.seq)
+                    yield_keepalive = False
+                if yield_keepalive:
+                    yield frames.KEEPALIVE
+
+    async def _from_journal(self) -> AsyncIterator[bytes]:
+        """Read durable events until the ring can go on: the hand-over is one step, so nothing falls in between."""
+        cursor, bus, log = self.cursor, self.bus, self._live.agent.log
+        while cursor.seq + 1 < bus.oldest and cursor.seq < log.last_durable_seq:
+            lines = await self._hub.app.lines_after(self._live.id, cursor.seq, log.size)
+            for chunk in _chunks(lines):
+                yield b"".join(frames.frame(seq, kind, line) for kind, seq, line in chunk)
+                cursor.seq = chunk[-1][1]
+            if not lines:
+                break
+        # Every durable event before the ring has been sent; what is left out are deltas.
+        cursor.seq = max(cursor.seq, bus.oldest - 1)
+
+    def _snapshot(self) -> bytes:
+        return self._live.snapshot().model_dump_json(exclude_none=True).encode()
+
+    def _gap_evicted(self) -> bytes:
+        gap = Gap(reason="evicted", after=self.cursor.seq, resumed_at=self.bus.oldest, missing="deltas")
+        return frames.GAP + frames.control(gap)
+
+    def _gap_ahead(self) -> bytes:
+        """The cursor is of another life: send every event that is still held."""
+        gap = Gap(reason="ahead", after=self.cursor.seq, resumed_at=self.bus.oldest)
+        self.cursor.seq = self.bus.oldest - 1
+        return frames.GAP + frames.control(gap)
+
+
+def _chunks(lines: list[bytes], size: int = 512) -> list[list[tuple[str, int, bytes]]]:
+    """Lines with their type and number, in pieces of bounded length."""
+    numbered = [(*head, line) for line in lines if (head := head_of(line)) is not None]
+    return [numbered[start : start + size] for start in range(0, len(numbered), size)]
+
+
+async def events(request: Request) -> Response:
+    query, header = read_query(request, EventsQuery), read_headers(request, EventsHeaders)
+    live = await live_of(request)
+    if live.bus.is_closed:
+        raise Problem("session_closed", "The session is closed. Load it again with POST /v1/sessions.")
+    cursor = header.last_event_id if header.last_event_id is not None else query.after
+    return EventStream(Reader(hub_of(request), live, None if cursor is None else int(cursor)))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/v1/sessions/{id}/events",
+        events,
+        "The event stream: a snapshot, what came after `Last-Event-ID`, then what happens.",
+        {200: None},
+        query=EventsQuery,
+        headers=EventsHeaders,
+        problems=("not_found", "ambiguous_prefix", "session_closed"),
+        stream=True,
+        media_type="text/event-stream",
+    ),
+)

@@ -1,0 +1,76 @@
+"""Permission requests: what waits for a person, and the answer."""
+
+import logging
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from agentcore.errors import AgentError
+from server.bodies import read_body
+from server.hub import Hub
+from server.live import LiveSession
+from server.routes.context import hub_of, live_of, no_content, respond
+from server.routes.table import Endpoint
+from server.schemas import AnswerBody, PermissionGranted, PermissionList
+
+logger = logging.getLogger(__name__)
+
+
+async def list_permissions(request: Request) -> Response:
+    return respond(PermissionList(permissions=(await live_of(request)).permissions))
+
+
+async def answer_permission(request: Request) -> Response:
+    """The first answer wins; it is durable before this answers."""
+    body = await read_body(request, AnswerBody)
+    live = await live_of(request)
+    rule = live.answer(request.path_params["request_id"], body)
+    await live.agent.log.sync()
+    if rule is None:
+        return no_content()
+    if body.scope == "session":
+        return respond(PermissionGranted(allowed=True, persisted=False, rule=rule))
+    return respond(await _persist(hub_of(request), live, rule, for_user=body.scope == "user"))
+
+
+async def _persist(hub: Hub, live: LiveSession, rule: str, *, for_user: bool) -> PermissionGranted:
+    """Write the rule down; when that fails the call stays allowed and the rule lives for the session."""
+    try:
+        await hub.app.persist(live.agent, rule, for_user=for_user)
+    except (OSError, AgentError) as error:
+        logger.warning("session %s: a rule could not be written: %s", live.id, error)
+        text = "The rule could not be written to the settings; it holds for this session only."
+        live.agent.notice("warning", "rule_not_persisted", text)
+        return PermissionGranted(allowed=True, persisted=False, rule=rule, error=text)
+    return PermissionGranted(allowed=True, persisted=True, rule=rule)
+
+
+_FIND_PROBLEMS = ("not_found", "ambiguous_prefix")
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/v1/sessions/{id}/permissions",
+        list_permissions,
+        "The requests that wait for a person, oldest first.",
+        {200: PermissionList},
+        problems=_FIND_PROBLEMS,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/sessions/{id}/permissions/{request_id}",
+        answer_permission,
+        "Answer a request; the first answer wins. With `always` or a scope wider than once: 200 and what was kept.",
+        {200: PermissionGranted, 204: None},
+        body=AnswerBody,
+        problems=(
+            *_FIND_PROBLEMS,
+            "already_resolved",
+            "stale_request",
+            "permission_expired",
+            "unprocessable",
+            "session_closed",
+            "storage_unavailable",
+        ),
+    ),
+)

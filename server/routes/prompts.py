@@ -1,0 +1,109 @@
+"""Prompts and what ends them."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from agentcore.agent import RunResult
+from server.bodies import read_body
+from server.live import LiveSession
+from server.problems import Problem
+from server.routes.context import hub_of, live_of, no_content, respond
+from server.routes.table import Endpoint
+from server.schemas import CancelAnswer, Empty, PromptAccepted, PromptBody, PromptDone, RunError
+
+
+async def prompt(request: Request) -> Response:
+    """Accept a prompt: 202 when it is durable, or 200 at its own `done` with `wait`."""
+    body = await read_body(request, PromptBody)
+    live = await live_of(request)
+    hub_of(request).refuse_draining()
+    if not body.text.strip():
+        raise Problem("bad_request", "The prompt is empty: send some `text`.")
+    accepted = live.prompt(body.text)
+    return await _answer(live, accepted, wait=body.wait)
+
+
+async def resume(request: Request) -> Response:
+    """Go on with a run that the server's end interrupted."""
+    await read_body(request, Empty)
+    live = await live_of(request)
+    hub_of(request).refuse_draining()
+    return await _answer(live, live.resume_run(), wait=False)
+
+
+async def cancel(request: Request) -> Response:
+    await read_body(request, Empty)
+    return respond(CancelAnswer(cancelled=(await live_of(request)).cancel()))
+
+
+async def clear(request: Request) -> Response:
+    await read_body(request, Empty)
+    live = await live_of(request)
+    live.clear()
+    await live.agent.log.sync()
+    return no_content()
+
+
+async def _answer(live: LiveSession, accepted: PromptAccepted, *, wait: bool) -> Response:
+    outcome = live.outcome_of(accepted.prompt_id) if wait else None
+    await live.agent.log.sync()
+    if outcome is None:
+        return respond(accepted, 202)
+    result = await outcome.wait()
+    if result is None:
+        raise Problem("draining", "The server stops. The prompt is kept and goes on when the session is loaded again.")
+    return respond(_done(accepted, result))
+
+
+def _done(accepted: PromptAccepted, result: RunResult) -> PromptDone:
+    error = result.error
+    return PromptDone(
+        session=accepted.session,
+        prompt_id=accepted.prompt_id,
+        text=result.text,
+        stop_reason=result.stop_reason,
+        error=None if error is None else RunError(code=error.code, text=error.text, retryable=error.retryable),
+        usage=result.usage,
+    )
+
+
+_FIND_PROBLEMS = ("not_found", "ambiguous_prefix")
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/v1/sessions/{id}/prompt",
+        prompt,
+        "Send a prompt: 202 when it is kept, or with `wait` 200 when it is done.",
+        {200: PromptDone, 202: PromptAccepted},
+        body=PromptBody,
+        problems=(*_FIND_PROBLEMS, "session_busy", "session_closed", "draining", "storage_unavailable"),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/sessions/{id}/resume",
+        resume,
+        "Go on with an interrupted run, without paying for its last model call again.",
+        {202: PromptAccepted},
+        body=Empty,
+        problems=(*_FIND_PROBLEMS, "session_busy", "nothing_to_resume", "session_closed", "draining"),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/sessions/{id}/cancel",
+        cancel,
+        "End the run at once; the partial text is kept.",
+        {200: CancelAnswer},
+        body=Empty,
+        problems=_FIND_PROBLEMS,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/sessions/{id}/clear",
+        clear,
+        "Begin a fresh context; the history stays readable.",
+        {204: None},
+        body=Empty,
+        problems=(*_FIND_PROBLEMS, "session_busy", "session_closed", "storage_unavailable"),
+    ),
+)

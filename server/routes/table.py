@@ -1,0 +1,35 @@
+"""What an endpoint is: one value from which both the router and `openapi.yaml` are built."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method on one path.
+
+    `answers` maps each success status to the model of its JSON body, None for an empty one. `problems` are the
+    codes of `server.problems` it may answer besides those of every endpoint. `stream` marks an SSE answer.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    answers: Mapping[int, type[BaseModel] | None]
+    body: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    headers: type[BaseModel] | None = None
+    """Request headers it reads; field names are the header names with `-` as `_`."""
+    problems: tuple[str, ...] = field(default=())
+    stream: bool = False
+    media_type: str = "application/json"
+    public: bool = False
+    """Answered without a bearer token."""

@@ -1,0 +1,243 @@
+"""The bodies of the API: what clients send, and what they get. Times are Unix seconds, durations carry their unit."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from agentcore.events import Mode, Partial, PermissionRequest, Resolution, Scope, StopReason, Unattended
+from agentcore.session import HistoryMessage
+from agentcore.usage import Usage
+from agentcore.values import Value
+
+SessionName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+MaxTurns = Annotated[int, Field(ge=1, le=10_000)]
+MaxTokens = Annotated[int, Field(ge=1, le=1_000_000)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+ExpiresAfter = Annotated[float, Field(gt=0, le=31_536_000)]
+Sequence = Annotated[int, Field(ge=0, le=2**53 - 1)]  # the largest whole number that every JSON reader keeps exact
+
+
+class Empty(Value):
+    """No fields."""
+
+
+class SessionSettings(Value):
+    """How a session works. A field that is left out keeps its value, or takes the server's default."""
+
+    model: ModelName | None = None
+    """`provider/model`."""
+    effort: Effort | None = None
+    mode: Mode | None = None
+    unattended: Unattended | None = None
+    """What happens to a permission request that nobody answers: it waits, or it is denied at once."""
+    expires_after_s: ExpiresAfter | None = None
+    """A permission request expires after so many seconds."""
+    max_turns: MaxTurns | None = None
+    max_tokens: MaxTokens | None = None
+    temperature: Temperature | None = None
+    system_append: Annotated[str, StringConstraints(max_length=100_000)] | None = None
+    """Added to the system prompt of the next fresh context."""
+    title: Title | None = None
+
+
+class CreateSession(SessionSettings):
+    cwd: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
+    """The working folder, below one of the server's roots; default: the first root."""
+    resume: SessionName | None = None
+    """Load this session: its id, a unique prefix of it, or `latest`."""
+    continue_: Annotated[bool, Field(alias="continue")] = False
+    """Load the session of this `cwd` that changed last."""
+
+
+class PatchSession(SessionSettings):
+    """At least one field."""
+
+
+class PromptBody(Value):
+    text: Annotated[str, StringConstraints(max_length=4_000_000)]
+    wait: bool = False
+    """Answer when the prompt is done, with its text."""
+    when_busy: Literal["reject"] = "reject"
+
+
+class AnswerBody(Value):
+    allow: bool
+    always: bool = False
+    """Also allow what the suggested rule covers from now on; the same as scope `project` when no scope is given."""
+    scope: Scope | None = None
+    reason: Annotated[str, StringConstraints(max_length=10_000)] | None = None
+    """For the model, with a denial."""
+    mode: Literal["default", "accept-edits"] | None = None
+    """How to go on after the approval of a plan; default: `default`."""
+    updated_input: dict[str, JsonValue] | None = None
+    """Run this in place of the call's own input."""
+    digest: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """The request's digest: proves that the request that is answered is the one that was shown."""
+    answer: JsonValue = None
+    """The answer to a question."""
+
+
+class TicketBody(Value):
+    session: SessionName | None = None
+    """Good for this session's stream alone."""
+
+
+class ListQuery(Value):
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    cursor: Annotated[str, StringConstraints(max_length=200)] | None = None
+
+
+class MessagesQuery(Value):
+    after_seq: Sequence = 0
+    limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class EventsQuery(Value):
+    after: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
+    """As `Last-Event-ID`, which wins over it."""
+    ticket: Annotated[str, StringConstraints(max_length=200)] | None = None
+
+
+class EventsHeaders(Value):
+    last_event_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
+    """The last number that was seen; everything after it is sent again."""
+
+
+# --- answers ---
+
+
+class Health(Value):
+    ok: Literal[True] = True
+
+
+class ProviderInfo(Value):
+    name: str
+    models: tuple[str, ...]
+    ready: bool
+    why_not: str | None = None
+
+
+class SandboxInfo(Value):
+    kind: str | None = None
+    available: bool
+    why_not: str | None = None
+
+
+class Info(Value):
+    version: str
+    cwd: str
+    roots: tuple[str, ...]
+    default_model: str
+    providers: tuple[ProviderInfo, ...]
+    sandbox: SandboxInfo
+    mcp: tuple[str, ...] = ()
+    lsp: tuple[str, ...] = ()
+    features: tuple[str, ...]
+
+
+class TicketAnswer(Value):
+    ticket: str
+    expires_at: float
+
+
+class SessionState(Value):
+    id: str
+    title: str | None = None
+    cwd: str
+    provider: str
+    model: str
+    """Without the provider."""
+    effort: str | None = None
+    mode: Mode
+    unattended: Unattended
+    busy: bool
+    waiting_for: Literal["permission", "question"] | None = None
+    last_seq: int
+    oldest_seq: int
+    """The first number that the ring still holds."""
+    usage: Usage
+    pending_permissions: int
+    interrupted: bool
+    """A run is unfinished since the server stopped; resume it, answer its requests, or send a new prompt."""
+    created: float
+    modified: float
+
+
+class SessionEntry(Value):
+    id: str
+    title: str | None = None
+    cwd: str
+    created: float
+    modified: float
+    loaded: bool
+    busy: bool
+    waiting_for: Literal["permission", "question"] | None = None
+
+
+class SessionList(Value):
+    sessions: tuple[SessionEntry, ...]
+    next_cursor: str | None = None
+
+
+class Messages(Value):
+    messages: tuple[HistoryMessage, ...]
+    last_seq: int
+    """Subscribing with `after` set to it misses and repeats nothing."""
+    partial: Partial | None = None
+
+
+class PromptAccepted(Value):
+    session: str
+    prompt_id: str
+    after_seq: int
+    """The last number before the prompt was accepted."""
+    disposition: Literal["started"] = "started"
+
+
+class RunError(Value):
+    code: str
+    text: str
+    retryable: bool
+
+
+class PromptDone(Value):
+    session: str
+    prompt_id: str
+    text: str
+    stop_reason: StopReason
+    error: RunError | None = None
+    usage: Usage
+
+
+class CancelAnswer(Value):
+    cancelled: bool
+
+
+class PermissionList(Value):
+    permissions: tuple[PermissionRequest, ...]
+
+
+class PermissionGranted(Value):
+    """The answer to an `always`: whether the rule will outlive this session."""
+
+    allowed: bool
+    persisted: bool
+    rule: str
+    error: str | None = None
+
+
+class ResolvedDetails(Value):
+    resolution: Resolution
+
+
+class Snapshot(Value):
+    """The first event of every stream: what a new client must know."""
+
+    type: Literal["snapshot"] = "snapshot"
+    last_seq: int
+    session: SessionState
+    permissions: tuple[PermissionRequest, ...]
+    partial: Partial | None = None

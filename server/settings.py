@@ -1,0 +1,136 @@
+"""What the operator chose: values only, read once at the start and never changed.
+
+Light on purpose (standard library only): the command line fills these before anything heavy is imported. Knows
+nothing of sockets or HTTP. Raises `CannotStart` with one sentence for the person at the terminal.
+"""
+
+import os
+import secrets
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TOKEN_BYTES = 32  # the promise of the API
+TOKEN_VARIABLE = "AGENTCORE_TOKEN"  # noqa: S105 - the name of an environment variable
+
+
+class CannotStart(Exception):
+    """The program cannot do what it was asked to; `str(error)` is the sentence for the person at the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where this program keeps its files."""
+
+    config: Path
+    data: Path
+    """Journals and what belongs to them."""
+    state: Path
+    """Discovery files: `<state>/servers/<pid>.json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Everything the application is built from; `server.asgi.build` takes it."""
+
+    cwd: Path
+    roots: tuple[Path, ...]
+    """Folders in which sessions may work; the working directory is the first."""
+    folders: Folders
+    token: str = field(repr=False)
+    model: str | None = None
+    mode: str = "default"
+    effort: str | None = None
+    unattended: str = "wait"
+    allow_yolo: bool = False
+    allow_remote: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
+    debug: bool = False
+
+    @property
+    def config_dir(self) -> Path:
+        return self.folders.config
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folders.data
+
+    @property
+    def state_dir(self) -> Path:
+        return self.folders.state
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """One headless run; `server.headless.main` takes it and returns the exit code."""
+
+    prompt: str
+    cwd: Path
+    folders: Folders
+    output: str = "text"
+    model: str | None = None
+    mode: str | None = None
+    max_turns: int | None = None
+
+
+def folders(override: Path | None) -> Folders:
+    """The platform's folders for `agentcore`; `override` takes the place of state, and its `data` that of data."""
+    from platformdirs import PlatformDirs
+
+    dirs = PlatformDirs("agentcore", appauthor=False)
+    if override is None:
+        return Folders(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path)
+    state = Path(os.path.abspath(override))  # noqa: PTH100 - `resolve` would follow links that the operator chose
+    return Folders(dirs.user_config_path, state / "data", state)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    value: str = field(repr=False)
+    is_chosen: bool
+    """Whether the operator set it; one made at random serves this machine alone."""
+
+
+def find_token(file: Path | None, given: str | None) -> Token:
+    """Take the token from the file, the command line, the environment, or make one. Raises: CannotStart."""
+    if file is not None:
+        return Token(_checked(_read_token(file), f"the token file {file}"), is_chosen=True)
+    if given is not None:
+        return Token(_checked(given, "--token"), is_chosen=True)
+    if (set_outside := os.environ.get(TOKEN_VARIABLE)) is not None:
+        return Token(_checked(set_outside, TOKEN_VARIABLE), is_chosen=True)
+    return Token(secrets.token_urlsafe(TOKEN_BYTES), is_chosen=False)
+
+
+def _read_token(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            if os.name == "posix" and stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o077:
+                raise CannotStart(f"Others can read the token file {file}; run: chmod 600 {file}")
+            return opened.read(4096).decode()
+    except OSError as error:
+        raise CannotStart(f"Cannot read the token file {file}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise CannotStart(f"The token file {file} is not text.") from None
+
+
+def _checked(text: str, source: str) -> str:
+    """A token travels in a header: visible ASCII, no spaces inside."""
+    token = text.strip()
+    if not token:
+        raise CannotStart(f"The token from {source} is empty; give one of at least 32 characters.")
+    if not all("!" <= character <= "~" for character in token):
+        raise CannotStart(f"The token from {source} has a space or a character outside of ASCII.")
+    return token
+
+
+def existing_folder(path: Path) -> Path:
+    """The real path of a folder. Raises: CannotStart when there is none."""
+    try:
+        found = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise CannotStart(f"There is no folder {path}.") from None
+    if not found.is_dir():
+        raise CannotStart(f"{path} is not a folder.")
+    return found

@@ -1,0 +1,210 @@
+"""The scripted provider plays the same turn for the same transcript, in any folder and after any restart."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agentcore.errors import ProviderError
+from agentcore.messages import Block, Message, Text, Thinking, ToolCall, ToolResult
+from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.providers.scripted.provider import ScriptedProvider, choose_turn
+from agentcore.providers.scripted.script import MAX_SCRIPT_BYTES, Script, load_script, parse_script
+from agentcore.usage import Usage
+
+pytestmark = pytest.mark.anyio
+
+DEMO = load_script("demo")
+COUNTING = parse_script("turns: [{text: one}, {text: two}, {text: three}]", "counting")
+
+
+def user(id: str, *blocks: Block) -> Message:
+    return Message(id=id, role="user", content=blocks)
+
+
+def said(id: str, text: str = "said") -> Message:
+    return Message(id=id, role="assistant", content=(Text(text=text),))
+
+
+PROMPT = user("u0", Text(text="go"))
+RESULT = user("u1", ToolResult(call_id="c", content="ok"))
+
+
+async def play(script: Script | None, messages: list[Message], model: str = "demo") -> list[StreamPart]:
+    request = ModelRequest(model=model, system="", tools=(), messages=messages)
+    with anyio.fail_after(5):
+        async with ScriptedProvider(script).stream(request) as parts:
+            return [part async for part in parts]
+
+
+async def test_a_turn_shows_its_pieces_and_then_the_whole() -> None:
+    script = parse_script(
+        """
+        turns:
+          - thinking: hm well
+            text: "I read  it.\\n"
+            tool_calls: [{name: read, input: {file_path: a.txt}}, {name: ls, id: mine}]
+            usage: {input: 10, output: 2}
+        """,
+        "test",
+    )
+    calls = (
+        ToolCall(id="call_u0_1", name="read", input={"file_path": "a.txt"}),
+        ToolCall(id="mine", name="ls", input={}),
+    )
+    assert await play(script, [PROMPT]) == [
+        *[
+            ThinkingPart("hm"),
+            ThinkingPart(" well"),
+            TextPart("I"),
+            TextPart(" read"),
+            TextPart("  it."),
+            TextPart("\n"),
+        ],
+        *[ToolCallPart("call_u0_1", "read", 0), ToolCallPart("call_u0_1", "read", 21)],
+        *[ToolCallPart("mine", "ls", 0), ToolCallPart("mine", "ls", 2)],
+        Finished(
+            content=(Thinking(text="hm well", provider="scripted", model="demo"), Text(text="I read  it.\n"), *calls),
+            usage=Usage(input=10, output=2),
+            stop="tool_use",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("messages", "text"),
+    [
+        ([PROMPT], "one"),
+        ([PROMPT, said("a0"), RESULT], "two"),
+        ([PROMPT, said("a0"), RESULT, said("a1"), RESULT], "three"),
+        ([PROMPT, said("a0"), RESULT, said("a1"), user("u", Text(text="again"))], "one"),
+        ([PROMPT, said("a0"), user("u", ToolResult(call_id="c", content=""), Text(text="and now this"))], "one"),
+        ([PROMPT, said("a0"), user("u", Text(text="<system-note>x</system-note>"), *RESULT.content)], "two"),
+        ([PROMPT, said("a0"), user("u", Text(text=" \n<task-notification>x</task-notification>"))], "two"),
+        ([PROMPT, said("a0"), RESULT, said("a1"), RESULT, said("a2"), RESULT], "The script has no further turn"),
+    ],
+)
+def test_the_turn_is_the_number_of_answers_since_the_last_prompt(messages: list[Message], text: str) -> None:
+    assert choose_turn(COUNTING, messages).text.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"), [("please FAIL now", "failed"), ("<b> Straße", "road"), ("STRASSE", "road"), ("hello", "hello")]
+)
+def test_the_first_scene_that_matches_the_prompt_is_played(prompt: str, text: str) -> None:
+    scenes = [{"match": "fail", "turns": [{"text": "failed"}]}, {"match": "straße", "turns": [{"text": "road"}]}]
+    script = Script.model_validate({"scenes": [*scenes, {"turns": [{"text": "hello"}]}]})
+    assert choose_turn(script, [user("u", Text(text=prompt))]).text == text
+
+
+def test_a_prompt_without_a_scene_says_so() -> None:
+    script = Script.model_validate({"scenes": [{"match": "x", "turns": [{"text": "a"}]}]})
+    assert choose_turn(script, [PROMPT]).text == "The script has no scene for this prompt."
+
+
+async def test_a_scripted_error_comes_after_the_text_and_nothing_is_finished() -> None:
+    error = {"kind": "overloaded", "message": "Full.", "retry_after_s": 2}
+    script = Script.model_validate({"turns": [{"text": "half an", "error": error}]})
+    shown: list[StreamPart] = []
+
+    async def read() -> None:
+        async with ScriptedProvider(script).stream(ModelRequest("demo", "", (), [PROMPT])) as parts:
+            async for part in parts:
+                shown.append(part)  # noqa: PERF401 - a comprehension would lose what came before the error
+
+    with pytest.raises(ProviderError) as caught:
+        await read()
+    assert shown == [TextPart("half"), TextPart(" an")]
+    assert (caught.value.kind, str(caught.value), caught.value.retry_after_s) == ("overloaded", "Full.", 2)
+
+
+async def test_a_stop_reason_can_be_written() -> None:
+    script = Script.model_validate({"turns": [{"stop": "max_tokens"}]})
+    assert await play(script, [PROMPT]) == [Finished(content=(), usage=Usage(), stop="max_tokens")]
+
+
+async def test_the_input_of_a_call_is_a_copy() -> None:
+    script = Script.model_validate({"turns": [{"tool_calls": [{"name": "x", "input": {"list": [1]}}]}]})
+    last = (await play(script, [PROMPT]))[-1]
+    assert isinstance(last, Finished)
+    call = last.content[0]
+    assert isinstance(call, ToolCall)
+    assert call.input
+    call.input["list"] = []
+    assert script.turns[0].tool_calls[0].input == {"list": [1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("s.yaml", "turns: [{text: hi}]"), ("s.json", '{"turns": [{"text": "hi"}]}')]
+)
+async def test_a_script_is_read_from_the_file_that_the_model_names(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
+    assert (await play(None, [PROMPT], str(tmp_path / name)))[0] == TextPart("hi")
+    (tmp_path / name).write_text(text.replace("hi", "changed"), "utf-8")
+    assert (await play(None, [PROMPT], str(tmp_path / name)))[0] == TextPart("changed")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("password: hunter2", "password"),
+        ("hunter2", "the top"),
+        ("turns: [{text: [hunter2]}]", "turns.0.text"),
+        ("turns: []", "either turns or scenes"),
+        ("turns: [{text: a}]\nscenes: [{turns: []}]", "either turns or scenes"),
+        ("turns: [{error: {kind: hunter2, message: x}}]", "turns.0.error.kind"),
+        ("a: [\nhunter2: {", "line 2"),
+        ("\x00hunter2", "its YAML"),
+    ],
+)
+async def test_a_wrong_script_says_where_and_never_what(tmp_path: Path, text: str, where: str) -> None:
+    (tmp_path / "s.yaml").write_text(text, "utf-8")
+    with pytest.raises(ProviderError) as caught:
+        await play(None, [PROMPT], str(tmp_path / "s.yaml"))
+    assert (caught.value.kind, where in str(caught.value)) == ("invalid_request", True)
+    assert "hunter2" not in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+async def test_what_is_no_file_or_too_long_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "long.yaml").write_bytes(b"#" * (MAX_SCRIPT_BYTES + 1))
+    for path, kind in [
+        (tmp_path / "none.yaml", "not_found"),
+        (tmp_path, "not_found"),
+        (tmp_path / "long.yaml", "invalid_request"),
+    ]:
+        with pytest.raises(ProviderError) as caught:
+            await play(None, [PROMPT], str(path))
+        assert caught.value.kind == kind
+
+
+def test_the_demo_reads_before_it_writes_and_every_change_fits_what_is_there() -> None:
+    """Played against a folder of our own, twice: the second run finds the file of the first."""
+    content: str | None = None
+    for _ in range(2):
+        has_read = False
+        used: list[str] = []
+        for turn in DEMO.turns:
+            for call in turn.tool_calls:
+                used.append(call.name)
+                arguments: dict[str, Any] = call.input
+                match call.name:
+                    case "read":
+                        has_read = content is not None
+                    case "write":
+                        assert has_read or content is None
+                        content, has_read = arguments["content"], True
+                    case "edit":
+                        assert content is not None
+                        assert content.count(arguments["old_string"]) == 1
+                        content = content.replace(arguments["old_string"], arguments["new_string"])
+                    case "bash":
+                        content = f"{content}Hello from the demo\n"
+        assert used == ["todo_write", "read", "write", "read", "edit", "todo_write", "bash"]
+        assert DEMO.turns[-1].tool_calls == ()
+    assert content == "Shopping list\n- pears\n- bread\nHello from the demo\n"
+
+
+def test_the_demo_is_paced() -> None:
+    assert DEMO.delta_delay_ms == 15

@@ -1,0 +1,129 @@
+"""No tool leaves the roots: by path, by link, or by a link that appears between check and use."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcore.permissions.workspace import Workspace
+from tests.core.test_tools import Workbench
+
+pytestmark = pytest.mark.anyio
+
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("read", {}),
+    ("write", {"content": "mine"}),
+    ("edit", {"old_string": "secret", "new_string": "mine"}),
+    ("multi_edit", {"edits": [{"old_string": "secret", "new_string": "mine"}]}),
+]
+SEARCHES: list[tuple[str, dict[str, Any]]] = [("grep", {"pattern": "secret"}), ("glob", {"pattern": "**"}), ("ls", {})]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    bench = Workbench(tmp_path)
+    (bench.outside / "secret.txt").write_text("secret\n")
+    bench.put("src/a.txt", "harmless\n")
+    (bench.root / "link").symlink_to(bench.outside)
+    (bench.root / "chain").symlink_to("link")
+    (bench.root / "file").symlink_to(bench.outside / "secret.txt")
+    (bench.root / "fresh").symlink_to(bench.outside / "new.txt")
+    return bench
+
+
+def untouched(bench: Workbench) -> bool:
+    files = {path.name: path.read_text() for path in bench.outside.iterdir()}
+    return files == {"secret.txt": "secret\n"}
+
+
+@pytest.mark.parametrize(("tool", "input"), CALLS)
+@pytest.mark.parametrize(
+    "path",
+    ["../outside/secret.txt", "{out}/secret.txt", "link/secret.txt", "chain/secret.txt", "file", "fresh", "link/new/x"],
+)
+async def test_files_outside_are_neither_read_nor_changed(
+    bench: Workbench, tool: str, input: dict[str, Any], path: str
+) -> None:
+    error = await bench.error(tool, file_path=path.format(out=bench.outside), **input)
+    assert "is outside the project" in error
+    assert untouched(bench)
+
+
+@pytest.mark.parametrize(("tool", "input"), SEARCHES)
+@pytest.mark.parametrize("path", ["..", "../outside", "{out}", "link", "chain", "/", "file"])
+async def test_searches_do_not_start_outside(bench: Workbench, tool: str, input: dict[str, Any], path: str) -> None:
+    assert "is outside the project" in await bench.error(tool, path=path.format(out=bench.outside), **input)
+
+
+async def test_searches_do_not_follow_links_that_lead_out(bench: Workbench) -> None:
+    assert await bench.output("grep", pattern="secret|harmless") == "src/a.txt"
+    assert await bench.output("glob", pattern="**") == "src/a.txt"
+    listed = await bench.output("ls")
+    assert f"file -> {bench.outside}/secret.txt" in listed.split("\n")
+    assert "secret.txt" not in listed.replace(f"{bench.outside}/secret.txt", "")
+
+
+class SwappingWorkspace(Workspace):
+    """Judges a path, and then what was judged is replaced by a link that leads out."""
+
+    def resolve(self, path: str) -> Path:
+        real = super().resolve(path)
+        outside = self.cwd.parent / "outside"
+        victim = self.cwd / "src"
+        shutil.rmtree(victim)
+        if path.endswith("/a.txt"):
+            victim.mkdir()
+            (victim / "a.txt").symlink_to(outside / "secret.txt")
+        else:
+            victim.symlink_to(outside)
+        return real
+
+
+@pytest.mark.parametrize(("tool", "input"), CALLS)
+@pytest.mark.parametrize("path", ["src/a.txt", "src/secret.txt", "src/new.txt"])
+async def test_a_link_swapped_in_after_the_check_is_not_followed(
+    bench: Workbench, tool: str, input: dict[str, Any], path: str
+) -> None:
+    bench.use(SwappingWorkspace(bench.root, (bench.root,)))
+    outcome = await bench.call(tool, file_path=path, **input)
+    assert outcome.is_error
+    assert "secret" not in outcome.output.replace("secret.txt", "")
+    assert untouched(bench)
+
+
+@pytest.mark.parametrize(("tool", "input"), SEARCHES)
+@pytest.mark.parametrize("path", ["src", "src/a.txt"])
+async def test_a_search_does_not_follow_a_link_swapped_in(
+    bench: Workbench, tool: str, input: dict[str, Any], path: str
+) -> None:
+    bench.use(SwappingWorkspace(bench.root, (bench.root,)))
+    outcome = await bench.call(tool, path=path, **input)
+    assert outcome.is_error or outcome.output == "No matches found."
+
+
+async def test_closed_places_are_left_out_of_everything(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "project"
+    hidden = (root / "st[a]te", root / "!key")
+    bench = Workbench(tmp_path, hidden=hidden, readable=(root / "st[a]te" / "journal",))
+    for name in ("st[a]te/token", "st[a]te/journal/log", "!key", "state/open"):
+        bench.put(name, "secret")
+    assert await bench.output("grep", pattern="secret") == "state/open"
+    assert await bench.output("grep", pattern="secret", glob="*") == "state/open"
+    assert await bench.output("glob", pattern="**") == "state/open"
+    assert await bench.output("ls") == "state/"
+    assert await bench.output("read", file_path="st[a]te/journal/log") == "     1\tsecret"
+    assert await bench.output("grep", pattern="secret", path="st[a]te/journal") == "st[a]te/journal/log"
+    for path in ("st[a]te/token", "!key"):
+        assert "is closed to tools" in await bench.error("read", file_path=path)
+        assert "is closed to tools" in await bench.error("grep", pattern="secret", path=path)
+        assert "is closed to tools" in await bench.error("write", file_path=path, content="")
+    assert "is closed to tools" in await bench.error("write", file_path="st[a]te/journal/log", content="")
+
+
+async def test_a_hard_link_is_cut_by_a_write(bench: Workbench) -> None:
+    os.link(bench.outside / "secret.txt", bench.root / "hard")
+    await bench.output("read", file_path="hard")
+    await bench.output("write", file_path="hard", content="mine")
+    assert untouched(bench)
