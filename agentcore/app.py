@@ -67,10 +67,10 @@ class AppConfig:
 class App:
     """One per process."""
 
-    def __init__(self, config: AppConfig, clock: Clock | None = None) -> None:
+    def __init__(self, config: AppConfig, *, clock: Clock | None = None, providers: Providers | None = None) -> None:
         self.config = config
         self.clock = clock or SystemClock()
-        self.providers = Providers(config.environ)
+        self.providers = providers or Providers(config.environ)
         self._store = SessionStore(config.data_dir / "sessions", self.clock)
         self.default_model = config.model or self.providers.default_model()
         self.validate(config.defaults.model_copy(update={"model": config.model}))

@@ -235,11 +235,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. Not allowed with `expired` or `cancelled`: nobody answered in time, or the run ended."""
+    """What came back; not allowed with `expired` when nobody answered in time."""
 
     allow: bool
     expired: bool = False
-    cancelled: bool = False
     reason: str | None = None
     mode: Mode | None = None
     scope: Scope = "once"

@@ -12,7 +12,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from agentcore.app import App, AppConfig
-from agentcore.clock import SystemClock
 from agentcore.errors import AgentError
 from agentcore.events import ServerStopping
 from agentcore.session import Settings
@@ -31,10 +30,9 @@ logger = logging.getLogger(__name__)
 class Application:
     """What the daemon serves: `app` between `start` and `stop`."""
 
-    def __init__(self, settings: ServerSettings) -> None:
-        clock = SystemClock()
-        self.core = App(core_config(settings), clock)
-        tickets = Tickets(clock)
+    def __init__(self, settings: ServerSettings, core: App | None = None) -> None:
+        self.core = core or App(core_config(settings))
+        tickets = Tickets(self.core.clock)
         self._routes = Starlette(routes=[_route(endpoint) for endpoint in ENDPOINTS], exception_handlers=HANDLERS)
         self._routes.state.tickets = tickets
         admission = Admission(

@@ -21,6 +21,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from server.connection import Connection
 from server.listener import BACKLOG, Listener
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ def _exit_at_once(number: int) -> None:
 def _config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=Connection,
         ws="none",
         interface="asgi3",
         lifespan="off",

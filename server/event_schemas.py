@@ -1,6 +1,7 @@
 """JSON Schemas of the events as they are on the wire, envelope included, and of one item of a stream.
 
-Used by `openapi` alone. The log adds `seq`, `session` and `ts` while it encodes, so the models do not show them.
+Used by `openapi` alone. The log puts `seq`, `session` and `ts` on an event while it encodes it, so a numbered event
+always has them.
 Fields that a client does not know are allowed: a newer server may send some.
 """
 
@@ -9,7 +10,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from agentcore.events import ControlEvent, NumberedEvent
+from agentcore.events import ControlEvent, Event, NumberedEvent
 from server.models_schema import TEMPLATE, ModelSchemas, Schema
 
 UNION = "Event"
@@ -45,8 +46,9 @@ def event_schemas(models: ModelSchemas, further_control: Sequence[type[BaseModel
     schemas: dict[str, Schema] = {}
     types: dict[str, str] = {}
     for event in event_models(further_control):
-        name = models.name(event, is_read=False)
-        schema = _on_the_wire(models.definitions[name], is_numbered=event in get_args(NumberedEvent))
+        value = models.definitions[models.name(event, is_read=False)]
+        schema = _on_the_wire(event, value)
+        name = f"{event.__name__}Event"  # the bare name is the value as answers hold it
         schemas[name] = schema
         types[schema["properties"]["type"]["const"]] = TEMPLATE.format(model=name)
     schemas[UNION] = {
@@ -57,16 +59,15 @@ def event_schemas(models: ModelSchemas, further_control: Sequence[type[BaseModel
     return schemas
 
 
-def _on_the_wire(schema: Schema, *, is_numbered: bool) -> Schema:
-    """Add the envelope; control events belong to one stream and need not carry it."""
-    fields = dict(schema["properties"])
-    kind = {"type": "string", "const": fields.pop("type")["const"]}
-    always = ["type", *ENVELOPE] if is_numbered else ["type"]
-    envelope = ENVELOPE if is_numbered else {name: ENVELOPE[name] for name in ("session", "ts")}
+def _on_the_wire(event: type[BaseModel], schema: Schema) -> Schema:
+    """Make the envelope required; control events belong to one stream and have none."""
+    own = {"type", *(ENVELOPE if issubclass(event, Event) else ())}
+    envelope = ENVELOPE if event in get_args(NumberedEvent) else {}
+    kind = {"type": "string", "const": schema["properties"]["type"]["const"]}
+    fields = {name: field for name, field in schema["properties"].items() if name not in own}
     return {
-        **{
-            key: value for key, value in schema.items() if key not in ("properties", "required", "additionalProperties")
-        },
-        "required": [*always, *(name for name in schema.get("required", []) if name not in always)],
+        **{key: schema[key] for key in ("description",) if key in schema},
+        "type": "object",
+        "required": ["type", *envelope, *(name for name in schema.get("required", []) if name in fields)],
         "properties": {"type": kind, **envelope, **fields},
     }

@@ -6,6 +6,7 @@ one thing that takes time. Promise: `status`, the busy flag and the cancel handl
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -37,7 +38,6 @@ _NOT_NOW = {
     Phase.CLOSING: ("session_closed", "The session is being closed. Load it again with POST /v1/sessions."),
     Phase.CLOSED: ("session_closed", "The session is closed. Load it again with POST /v1/sessions."),
 }
-_FROM_ANSWER: dict[bool, Resolution] = {True: "allowed", False: "denied"}
 
 
 class LiveSession:
@@ -175,16 +175,17 @@ class LiveSession:
         """Bring a question to whoever answers first; see the Asker port."""
         answered = self.agent.history.answered.pop(question.call.id, None)
         if answered is not None and answered.resolution in ("allowed", "denied"):
-            return _from_journal(answered)  # answered before the process stopped
+            return _answer_of(answered)  # answered before the process stopped
         row = self._pending.of_call(question.call.id, question.digest) or self._open(question)
         if self.agent.settings.unattended == "deny":
             reason = "nobody is there to answer: the session runs unattended"
-            self._resolve(row, "denied", Answer(allow=False, reason=reason), by="unattended", reason=reason)
+            denied = _resolved(row, "denied", answered_by="unattended", reason=reason)
+            self._resolve(row, denied, Answer(allow=False, reason=reason))
         expires_at = row.request.expires_at
         with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())):
             return await row.reply.wait()
         if not row.reply.is_resolved:
-            self._resolve(row, "expired", Answer(allow=False, expired=True))
+            self._resolve(row, _resolved(row, "expired"), Answer(allow=False, expired=True))
         return await row.reply.wait()
 
     def answer(self, request_id: str, body: AnswerBody) -> str | None:
@@ -202,8 +203,17 @@ class LiveSession:
         if body.allow and scope != "once" and row.request.suggested_rules:
             rule = row.request.suggested_rules[0]
         mode = (body.mode or "default") if body.allow and row.request.kind == "plan" else None
-        given = Answer(allow=body.allow, reason=body.reason, mode=mode, scope=scope, updated_input=body.updated_input)
-        self._resolve(row, _FROM_ANSWER[body.allow], given, by="client", reason=body.reason, body=body)
+        resolved = _resolved(
+            row,
+            "allowed" if body.allow else "denied",
+            answered_by="client",
+            scope=scope if body.allow else None,
+            reason=body.reason,
+            mode=mode,
+            answer=body.answer,
+            updated_input=body.updated_input,
+        )
+        self._resolve(row, resolved, _answer_of(resolved))
         if rule is not None:
             self.agent.grant(row.request.call_id, rule, settled=scope != "session")
         if mode is not None:
@@ -304,34 +314,15 @@ class LiveSession:
         )
 
     def _resolve_all(self, resolution: Resolution) -> None:
+        """Close what is open, journal or not; nobody is woken, since the run that asked is ending."""
         for request in self._pending.requests:
             row = self._pending.get(request.request_id)
-            answer = Answer(allow=False, expired=resolution == "expired", cancelled=resolution == "cancelled")
-            self._resolve(row, resolution, answer)
+            resolved = _resolved(row, resolution)
+            self._pending.take(resolved)
+            self.agent.say_last(resolved)
 
-    def _resolve(
-        self,
-        row: Row,
-        resolution: Resolution,
-        answer: Answer,
-        by: str | None = None,
-        reason: str | None = None,
-        body: AnswerBody | None = None,
-    ) -> None:
-        """Take the row, tell the world, wake the waiter; nothing has changed when the journal refuses."""
-        request = row.request
-        resolved = PermissionResolved(
-            turn=request.turn,
-            request_id=request.request_id,
-            call_id=request.call_id,
-            resolution=resolution,
-            answered_by=by,
-            scope=answer.scope if answer.allow else None,
-            reason=reason,
-            mode=answer.mode,
-            answer=None if body is None else body.answer,
-            updated_input=None if body is None else body.updated_input,
-        )
+    def _resolve(self, row: Row, resolved: PermissionResolved, answer: Answer) -> None:
+        """Take the row, tell the world, wake the call that waits; nothing has changed when the journal refuses."""
         self._pending.take(resolved)
         try:
             self.agent.log.emit(resolved)
@@ -339,8 +330,16 @@ class LiveSession:
             self._pending.put_back(row)
             raise
         if self._phase is Phase.INTERRUPTED:
-            self.agent.history.answered[request.call_id] = resolved
+            self.agent.history.answered[row.request.call_id] = resolved
         row.reply.resolve(answer)
+
+
+def _resolved(row: Row, resolution: Resolution, **said: Any) -> PermissionResolved:
+    """The event that closes a row; `said` are the fields that the answer fills."""
+    request = row.request
+    return PermissionResolved(
+        turn=request.turn, request_id=request.request_id, call_id=request.call_id, resolution=resolution, **said
+    )
 
 
 def _check_answer(request: PermissionRequest, body: AnswerBody) -> None:
@@ -360,7 +359,7 @@ def _check_answer(request: PermissionRequest, body: AnswerBody) -> None:
         raise Problem("bad_request", f"A {request.kind} is approved once: leave `always` and `scope` out.")
 
 
-def _from_journal(resolved: PermissionResolved) -> Answer:
+def _answer_of(resolved: PermissionResolved) -> Answer:
     return Answer(
         allow=resolved.resolution == "allowed",
         reason=resolved.reason,

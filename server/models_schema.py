@@ -90,6 +90,26 @@ def _own_field_texts(model: type[BaseModel]) -> dict[str, str]:
     return texts
 
 
+def used(schemas: dict[str, Schema], document: Any) -> dict[str, Schema]:
+    """The components that the document refers to, directly or through others, by name."""
+    found: set[str] = set()
+    open_ends = _referred(document)
+    while open_ends:
+        found |= open_ends
+        open_ends = _referred([schemas[name] for name in open_ends]) - found
+    return {name: schemas[name] for name in sorted(found)}
+
+
+def _referred(node: Any) -> set[str]:
+    if isinstance(node, list):
+        return set().union(*map(_referred, node))
+    if not isinstance(node, dict):
+        return set()
+    target = node.get("$ref")
+    own = {target.removeprefix(TEMPLATE.format(model=""))} if isinstance(target, str) else set()
+    return own.union(*map(_referred, node.values()))
+
+
 def without_titles(schema: Any) -> Any:
     """Copy a schema without the titles that pydantic makes of names; a property called `title` stays."""
     if isinstance(schema, list):

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from server import problems
 from server.event_schemas import STREAM_ITEM, event_models, event_schemas
-from server.models_schema import ModelSchemas, Schema
+from server.models_schema import ModelSchemas, Schema, used
 from server.routes.table import Endpoint
 
 FILE = "openapi.yaml"
@@ -60,7 +60,6 @@ def document(endpoints: Sequence[Endpoint], control_events: Sequence[type[BaseMo
     for endpoint in endpoints:
         operation = _operation(endpoint, models)
         paths.setdefault(_template(endpoint.path), {})[endpoint.method.lower()] = operation
-    # an answer that holds an event holds it as it is on the wire
     schemas = {**models.definitions, **event_schemas(models, control_events), "Problem": PROBLEM}
     return {
         "openapi": "3.2.0",
@@ -69,7 +68,7 @@ def document(endpoints: Sequence[Endpoint], control_events: Sequence[type[BaseMo
         "security": [{"token": []}],
         "paths": paths,
         "components": {
-            "schemas": dict(sorted(schemas.items())),
+            "schemas": used(schemas, paths),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
                 TICKET: {"type": "apiKey", "in": "query", "name": TICKET_FIELD},

@@ -5,6 +5,7 @@ carry `needs_recordings` and are skipped, with the reason, where they are absent
 """
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import os
@@ -65,17 +66,24 @@ class CannedServer:
         self.bodies: list[bytes] = []
         self.connections = 0
         self.url = ""
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "CannedServer":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._tasks.append(asyncio.create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
         try:
             while answer := await self._answer_to(reader):
                 writer.write(answer)
@@ -84,6 +92,8 @@ class CannedServer:
             pass
         finally:
             writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def _answer_to(self, reader: asyncio.StreamReader) -> bytes:
         """Read one request; return what it gets. Nothing hangs up."""

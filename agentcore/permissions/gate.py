@@ -118,8 +118,6 @@ def _decision(answer: Answer, spec: ToolSpec) -> Decision:
         return Allow(mode=answer.mode, input=answer.updated_input)
     if answer.expired:
         return Deny(f"The request expired: nobody answered in time. Nobody denied it. {_NOT_AGAIN}")
-    if answer.cancelled:
-        return Deny("The request was cancelled before anybody answered.")
     said = f": {answer.reason}" if answer.reason else ""
     if spec.asks == "plan":
         return Deny(f"The user wants to keep planning{said or '.'} Plan mode is still on; revise the plan.")

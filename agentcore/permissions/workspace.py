@@ -51,6 +51,9 @@ class Workspace:
         if "\0" in path:
             raise OutsideRoots("a path cannot contain a NUL character")
         try:
-            return (self.cwd / path).resolve()
+            real = (self.cwd / path).resolve()
         except (OSError, RuntimeError) as error:  # RuntimeError: how Python before 3.13 reports a loop of links
             raise OutsideRoots(f"{path} cannot be resolved: its symbolic links form a loop") from error
+        if real.is_symlink():  # how later versions leave one
+            raise OutsideRoots(f"{path} cannot be resolved: its symbolic links form a loop")
+        return real

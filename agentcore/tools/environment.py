@@ -5,7 +5,8 @@ import sys
 from collections.abc import Mapping
 
 _SECRET = re.compile(
-    r"(?:^|_)(?:KEY|APIKEY|KEY_ID|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|AUTH)S?$", re.IGNORECASE
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY|(?:^|_)(?:KEY|KEY_ID|PASS|PWD|AUTH))S?$",
+    re.IGNORECASE,
 )
 _SHELL_OWN = frozenset({"PWD", "OLDPWD"})  # folders, not passwords
 _OWN_PREFIX = "AGENTCORE_"

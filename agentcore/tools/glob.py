@@ -57,8 +57,8 @@ class GlobTool:
     def _told(self, input: GlobInput, place: Place, found: Found) -> str:
         with failures_told(input.path):
             names = _newest_first(place.folder, _matching(Glob(input.pattern), found.output))
-        lines = [safe_name(self._workspace.shown(place.folder / name)) for name in names]
-        text = bounded_lines(lines, MAX_RESULTS, "narrow the pattern or the path")
+        lines = (safe_name(self._workspace.shown(place.folder / name)) for name in names[:MAX_RESULTS])
+        text = bounded_lines(lines, len(names), "narrow the pattern or the path")
         if found.is_partial:
             text += "\n[the listing was stopped early: there may be more]"
         return text or "No files found."

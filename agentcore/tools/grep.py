@@ -69,7 +69,7 @@ class GrepTool:
         self._environ = command_environ(environ)
 
     async def run(self, input: GrepInput, room: ToolRoom) -> Outcome:
-        place = await read_in_thread(locate, self._workspace, input.path)
+        place = await read_in_thread(locate, self._workspace, input.path, own_state=True)
         found = await search(place, self._environ, tuple(_flags(input)), input.glob)
         found.demand_success()
         return Outcome(await read_in_thread(self._told, input, place, found))
@@ -82,14 +82,15 @@ class GrepTool:
         results = sorted(_results(input.output_mode, found.output), key=lambda result: result[0])
         if not results and found.is_partial:
             raise ToolError(f"nothing found within {TIMEOUT_S:.0f} s: search a smaller folder")
-        lines = [safe_text(f"{self._shown(place, path)}{rest}") for path, rest in results]
-        text = bounded_lines(lines, input.head_limit, "narrow the pattern, the path or the glob")
+        lines = (self._line(place, path, rest) for path, rest in results[: input.head_limit])
+        text = bounded_lines(lines, len(results), "narrow the pattern, the path or the glob")
         if found.is_partial:
             text += "\n[the search was stopped early: there may be more]"
         return text or "No matches found."
 
-    def _shown(self, place: Place, path: bytes) -> str:
-        return safe_name(self._workspace.shown(place.folder / os.fsdecode(path)))
+    def _line(self, place: Place, path: bytes, rest: bytes) -> str:
+        shown = self._workspace.shown(place.folder / os.fsdecode(path))
+        return safe_name(shown) + safe_text(rest.decode(errors="replace"))
 
 
 def _flags(input: GrepInput) -> Iterator[str]:
@@ -102,10 +103,10 @@ def _flags(input: GrepInput) -> Iterator[str]:
     yield f"--regexp={input.pattern}"
 
 
-def _results(mode: str, output: bytes) -> Iterator[tuple[bytes, str]]:
+def _results(mode: str, output: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Path and what follows it in the answer's line."""
     if mode == "files_with_matches":
-        yield from ((path, "") for path in output.split(b"\0")[:-1])
+        yield from ((path, b"") for path in output.split(b"\0")[:-1])
         return
     for record in _RECORD.finditer(output):
-        yield record[1], ":" + record[2].rstrip(b"\r").decode(errors="replace")
+        yield record[1], b":" + record[2].rstrip(b"\r")

@@ -44,17 +44,16 @@ class LsTool:
             real = self._workspace.resolve(path)
             closed = {str(place) for place in self._workspace.closed_below(real)}
             try:
-                lines = _lines(real, closed)
+                return _listing(real, closed) or "(the folder is empty)"
             except NotADirectoryError as error:
                 raise ToolError(f"{path} is not a folder: use read") from error
-        return bounded_lines(lines, MAX_ENTRIES, "use glob to find what you need") or "(the folder is empty)"
 
 
-def _lines(real: Path, closed: set[str]) -> list[str]:
+def _listing(real: Path, closed: set[str]) -> str:
     with opened_folder(real) as folder, entries_of(folder) as entries:
-        open_ = sorted((entry for entry in entries if entry.name not in closed), key=lambda entry: entry.name)
-        shown = [_line(entry, folder) for entry in open_[:MAX_ENTRIES]]
-        return shown + [""] * (len(open_) - len(shown))  # counted, not looked at
+        visible = sorted((entry for entry in entries if entry.name not in closed), key=lambda entry: entry.name)
+        lines = (_line(entry, folder) for entry in visible[:MAX_ENTRIES])
+        return bounded_lines(lines, len(visible), "use glob to find what you need")
 
 
 def _line(entry: os.DirEntry[str], folder: int) -> str:

@@ -18,6 +18,8 @@ MAX_SHOWN_LINES = 12
 LEAST_RATIO = 0.6
 """Below it the closest line is no help."""
 
+_NEWLINE = r"(?:\r\n|(?<!\r)\n)"  # never the second half of a line end
+
 
 def replace_text(text: str, old: str, new: str, *, everywhere: bool) -> str:
     """Replace the one place (or `everywhere`) where `old` stands. Raises: ToolError, saying what is there instead."""
@@ -49,7 +51,7 @@ def with_newlines_of(model: str, text: str) -> str:
 
 def _pattern(old: str) -> re.Pattern[str]:
     lines = old.replace("\r\n", "\n").split("\n")
-    return re.compile("\r?\n".join(map(re.escape, lines)))
+    return re.compile(_NEWLINE.join(map(re.escape, lines)))
 
 
 def _demand_bounded(text: str, pattern: re.Pattern[str], replacement: str) -> None:

@@ -63,7 +63,7 @@ class ReadTool:
                 with opened_folder(real.parent) as folder, open_regular(folder, real.name or ".") as file:
                     return self._numbered(file, real, input)
             except FileNotFoundError as error:
-                raise ToolError(f"{input.file_path} does not exist.{_similar(real)}") from error
+                raise ToolError(f"{input.file_path} does not exist.{self._similar(real)}") from error
 
     def _numbered(self, file: BinaryIO, real: Path, input: ReadInput) -> str:
         snapshot = take_snapshot(file)
@@ -76,16 +76,16 @@ class ReadTool:
         self._versions.remember(real, snapshot.version)
         return text
 
-
-def _similar(real: Path) -> str:
-    """Names in the same folder that look like the missing one."""
-    try:
-        with opened_folder(real.parent) as folder, entries_of(folder) as entries:
-            names = [entry.name for entry in islice(entries, MAX_SIBLINGS)]
-    except OSError:
-        return ""
-    near = get_close_matches(real.name, names, n=3)
-    return f" Close names in its folder: {', '.join(map(safe_name, near))}." if near else ""
+    def _similar(self, real: Path) -> str:
+        """Names in the same folder that look like the missing one."""
+        closed = set(map(str, self._workspace.closed_below(real.parent)))
+        try:
+            with opened_folder(real.parent) as folder, entries_of(folder) as entries:
+                names = {entry.name for entry in islice(entries, MAX_SIBLINGS)} - closed
+        except OSError:
+            return ""
+        near = get_close_matches(real.name, sorted(names), n=3)
+        return f" Close names in its folder: {', '.join(map(safe_name, near))}." if near else ""
 
 
 def numbered_lines(file: BinaryIO, offset: int | None, limit: int | None) -> str:

@@ -53,10 +53,10 @@ class Place:
         yield from (f"--glob=!/{_literal(path.as_posix())}" for path in self.closed)
 
 
-def locate(workspace: Workspace, path: str) -> Place:
-    """Resolve where to search; blocks. Raises: ToolError."""
+def locate(workspace: Workspace, path: str, *, own_state: bool = False) -> Place:
+    """Resolve where to search, with `own_state` also the session's own journal; blocks. Raises: ToolError."""
     with failures_told(path):
-        real = workspace.resolve_readable(path)
+        real = workspace.resolve_readable(path) if own_state else workspace.resolve(path)
         is_folder = stat.S_ISDIR(real.lstat().st_mode)
         folder = real if is_folder else real.parent
         return Place(folder, None if is_folder else real.name, workspace.closed_below(folder))

@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 VISIBLE_BYTES = 28_000  # the loop cuts results above 30 KB; ours, with their markers, stay below
 
@@ -32,15 +32,15 @@ def decode_end(data: bytes | bytearray) -> str:
     return data[start:].decode(errors="replace")
 
 
-def bounded_lines(lines: Sequence[str], max_lines: int, advice: str) -> str:
-    """Join lines up to `max_lines` and the visible size; say how many are left out and what to do about it."""
+def bounded_lines(lines: Iterable[str], total: int, advice: str) -> str:
+    """Join the first of `total` lines within the visible size; say how many are missing and what to do about it."""
     kept: list[str] = []
     size_bytes = 0
-    for line in lines[:max_lines]:
+    for line in lines:
         size_bytes += len(line.encode()) + 1
         if size_bytes > VISIBLE_BYTES:
             break
         kept.append(line)
-    if left := len(lines) - len(kept):
+    if left := total - len(kept):
         kept.append(f"[{left} more not shown; {advice}]")
     return "\n".join(kept)

@@ -51,6 +51,8 @@ class Connection:
     media_type: str = "text/event-stream"
     goodbye: bytes = b""
     """Sent after the events that are due; then the connection ends."""
+    lingers: bool = False
+    """Say goodbye and stay."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,8 @@ class Unruly:
 
     def body(self, after: int | None, connection: Connection) -> Iterator[bytes]:
         """The bytes of a stream: greeting, snapshot, all that is retained, then what comes."""
-        yield b": connected\n\n" + self._snapshot()
         sent = self.last_seq if after is None else max(0, after - connection.overlap)
+        yield b": connected\n\n" + self._snapshot()
         while True:
             frames = list(self.frames)
             due = b"".join(frame for seq, frame in frames if seq > sent)
@@ -124,6 +126,7 @@ class Unruly:
                 yield b": keepalive\n\n" + due
             if connection.goodbye:
                 yield connection.goodbye
+            if connection.goodbye and not connection.lingers:
                 return
             with self.changed:
                 self.changed.wait_for(lambda: self.stopped or self.last_seq > sent)  # noqa: B023 - called at once

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from agentcore.ports import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.anthropic.body import encode_body
 from agentcore.providers.anthropic.provider import AnthropicProvider
-from tests.recordings import needs_recordings, replay_module
+from tests.recordings import CannedServer, event_stream, http_answer, needs_recordings, replay_module
 
 pytestmark = pytest.mark.anyio
 
@@ -207,6 +208,34 @@ async def test_several_turns_against_a_server_share_their_beginning(replay: Any)
         *["redacted_thinking", "redacted_thinking", "text", "text"],
         *["text", "tool_use", "tool_result", "text"],
     ]
+
+
+async def test_refused_thinking_is_withheld_from_then_on_and_the_call_repeated_once() -> None:
+    refusal = http_answer(
+        400,
+        b'{"type":"error","error":{"type":"invalid_request_error",'
+        b'"message":"messages.1.content.0: Invalid `signature` in `thinking` block"}}',
+    )
+    answer = event_stream({"type": "message_start", "message": {}}, {"type": "message_stop"})
+    encoded: dict[str, bytes] = {}
+    redacted = Opaque(provider="anthropic", model=MODEL, raw={"type": "redacted_thinking", "data": "x"})
+    messages = [user("u", Text(text="begin")), *a_turn(1), assistant("r", redacted), user("n", Text(text="go on"))]
+    async with CannedServer([refusal, answer, answer, refusal]) as server:
+        provider = AnthropicProvider({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url})
+        await call(provider, request(messages, encoded=encoded))
+        await call(provider, request([*messages, *a_turn(2)], encoded=encoded))
+        with pytest.raises(ProviderError, match="thinking"):
+            await call(provider, request([user("u", Text(text="nothing to withhold"))]))
+        await provider.close()
+    first, second, third, _ = [body.replace(MARK_BYTES, b"") for body in server.bodies]
+    assert (first.count(b"thinking"), second.count(b"thinking"), third.count(b"thinking")) == (3, 0, 2)
+    assert third.startswith(second.removesuffix(b"]}"))
+
+
+async def call(provider: AnthropicProvider, request: ModelRequest) -> None:
+    async with provider.stream(request) as parts:
+        async for _ in parts:
+            pass
 
 
 def without_marks(value: Any) -> Any:

@@ -252,7 +252,7 @@ def test_an_unknown_stop_reason_passes_through_as_it_is() -> None:
 
 
 def test_an_unknown_block_is_kept_as_it_came_and_unknown_events_are_passed_over() -> None:
-    start = {"type": "novelty", "data": {"deep": [1, "ü"]}}
+    start: dict[str, Any] = {"type": "novelty", "data": {"deep": [1, "ü"]}}
     events = answer_with(start, [{"type": "novelty_delta"}])
     events.insert(2, {"type": "weather_report", "rain": True})
     events.insert(2, {"type": "ping"})

@@ -115,6 +115,8 @@ async def test_closed_places_are_left_out_of_everything(tmp_path: Path) -> None:
     assert await bench.output("ls") == "state/"
     assert await bench.output("read", file_path="st[a]te/journal/log") == "     1\tsecret"
     assert await bench.output("grep", pattern="secret", path="st[a]te/journal") == "st[a]te/journal/log"
+    assert "is closed to tools" in await bench.error("glob", pattern="*", path="st[a]te/journal")
+    assert "Close names" not in await bench.error("read", file_path="!keys")
     for path in ("st[a]te/token", "!key"):
         assert "is closed to tools" in await bench.error("read", file_path=path)
         assert "is closed to tools" in await bench.error("grep", pattern="secret", path=path)

@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -109,7 +110,7 @@ async def test_what_cannot_be_read_says_why(bench: Workbench, path: str, words: 
 
 # --- freshness ----------------------------------------------------------------------------------------------------
 
-CHANGES = [
+CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("write", {"content": "new\n"}),
     ("edit", {"old_string": "one", "new_string": "new"}),
     ("multi_edit", {"edits": [{"old_string": "one", "new_string": "new"}]}),
@@ -118,7 +119,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("tool", "input"), CHANGES)
 async def test_a_file_is_changed_only_in_the_version_that_was_read(
-    bench: Workbench, tool: str, input: dict[str, object]
+    bench: Workbench, tool: str, input: dict[str, Any]
 ) -> None:
     path = bench.put("a.txt", "one\n")
     status = path.stat()
@@ -151,7 +152,7 @@ async def test_a_change_keeps_mode_and_leaves_nothing_behind(bench: Workbench, t
     await bench.output("read", file_path="run.sh")
     await bench.output(tool, **dict(CHANGES)[tool], file_path="run.sh")
     assert stat.S_IMODE(path.stat().st_mode) == 0o751
-    assert os.listdir(bench.root) == ["run.sh"]
+    assert list(bench.root.iterdir()) == [path]
 
 
 async def test_a_reader_of_the_old_file_keeps_it_whole(bench: Workbench) -> None:
@@ -297,7 +298,7 @@ async def test_huge_files_are_refused_and_near_misses_in_large_ones_come_soon(be
 
 
 @pytest.mark.parametrize(("tool", "input"), CHANGES)
-async def test_the_preview_is_the_diff_that_comes(bench: Workbench, tool: str, input: dict[str, object]) -> None:
+async def test_the_preview_is_the_diff_that_comes(bench: Workbench, tool: str, input: dict[str, Any]) -> None:
     path = bench.put("a.txt", "one\nrest\n")
     await bench.output("read", file_path="a.txt")
     preview = bench.preview(tool, file_path="a.txt", **input)

@@ -36,7 +36,7 @@ def test_a_path_that_leads_out_is_refused(workspace: Workspace, path: str) -> No
         workspace.resolve(path)
 
 
-@pytest.mark.parametrize("path", ["state", "state/token", "src/../state/x", "a\0b", "loop", "loop/x"])
+@pytest.mark.parametrize("path", ["state", "state/token", "src/../state/x", "a\0b", "loop"])
 def test_closed_places_and_broken_paths_are_refused(workspace: Workspace, path: str) -> None:
     with pytest.raises(OutsideRoots):
         workspace.resolve_readable(path)

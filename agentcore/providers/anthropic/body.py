@@ -40,6 +40,26 @@ def encode_body(request: ModelRequest, provider: str) -> bytes:
     return b"".join(parts)
 
 
+def withhold_thinking(request: ModelRequest, provider: str) -> bool:
+    """Keep the messages of this request without their thinking from now on; whether there was any to withhold.
+
+    What the model thinks later is sent again: the vendor has only refused what there is now.
+    """
+    found = False
+    prefix = _prefix(provider, request.model)
+    for message in request.messages:
+        spoken = tuple(block for block in message.content if not _is_thinking(block))
+        if len(spoken) < len(message.content):
+            bare = message.model_copy(update={"content": spoken})
+            request.encoded[prefix + message.id] = _encode_message(bare, provider, request.model)
+            found = True
+    return found
+
+
+def _is_thinking(block: Block) -> bool:
+    return isinstance(block, Thinking) or (isinstance(block, Opaque) and block.raw.get("type") == "redacted_thinking")
+
+
 def _options(request: ModelRequest) -> Wire:
     options: Wire = {
         "model": request.model,
@@ -60,7 +80,7 @@ def _tool(name: str, description: str, schema: dict[str, JsonValue]) -> Wire:
 def _encoded_messages(request: ModelRequest, provider: str) -> list[bytes]:
     """The bytes of each message, b"" where nothing of it may be sent."""
     kept = request.encoded
-    prefix = f"{provider}:{request.model}:"
+    prefix = _prefix(provider, request.model)
     found = []
     for message in request.messages:
         key = prefix + message.id
@@ -69,6 +89,11 @@ def _encoded_messages(request: ModelRequest, provider: str) -> list[bytes]:
             wire = kept[key] = _encode_message(message, provider, request.model)
         found.append(wire)
     return found
+
+
+def _prefix(provider: str, model: str) -> str:
+    """What the keys of all messages begin with: the bytes differ from model to model."""
+    return f"{provider}:{model}:"
 
 
 def _mark_newest(wires: list[bytes], messages: Sequence[Message]) -> None:

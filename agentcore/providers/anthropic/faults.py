@@ -60,6 +60,7 @@ _SENTENCES: dict[ProviderErrorKind, tuple[str, str]] = {
     ),
 }
 _ANY_KEY = re.compile(r"\bsk-[\w-]{6,}")
+_MIN_SECRET_CHARS = 8  # a key such as "x", for a local server, is no secret and would blot out letters
 _MAX_QUOTED_CHARS = 400
 
 
@@ -67,7 +68,7 @@ class Faults:
     """Makes the errors of one provider; knows its secrets in order to leave them out."""
 
     def __init__(self, *secrets: str) -> None:
-        self._secrets = [secret for secret in secrets if secret]
+        self._secrets = [secret for secret in secrets if len(secret) >= _MIN_SECRET_CHARS]
 
     def of(self, kind: ProviderErrorKind, said: str = "", *, retry_after: float | None = None) -> ProviderError:
         """Make an error whose sentence quotes what was `said`."""
@@ -93,6 +94,11 @@ class Faults:
         if len(said) > _MAX_QUOTED_CHARS:
             said = said[:_MAX_QUOTED_CHARS] + "…"
         return said.rstrip(".")
+
+
+def refuses_thinking(error: ProviderError) -> bool:
+    """Whether the vendor takes offence at thinking that is sent back; it says so in words only."""
+    return error.kind == "invalid_request" and "thinking" in str(error)
 
 
 def _read(body: object) -> tuple[ProviderErrorKind | None, str]:

@@ -5,6 +5,7 @@ objects cost fifteen times as much and pass off a cut answer as a whole one. Its
 The SDK is imported in a worker thread on first use (more than a second of CPU), never with this module.
 """
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, cast
@@ -15,8 +16,8 @@ from pydantic_core import from_json
 
 from agentcore.errors import ProviderError
 from agentcore.ports import ModelRequest, StreamPart
-from agentcore.providers.anthropic.body import encode_body
-from agentcore.providers.anthropic.faults import Faults
+from agentcore.providers.anthropic.body import encode_body, withhold_thinking
+from agentcore.providers.anthropic.faults import Faults, refuses_thinking
 from agentcore.providers.anthropic.models import context_tokens
 from agentcore.providers.anthropic.reducer import Reducer
 from agentcore.providers.sse import OversizedEvent, SseSplitter
@@ -24,6 +25,8 @@ from agentcore.providers.sse import OversizedEvent, SseSplitter
 if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
+
+log = logging.getLogger(__name__)
 
 BASE_URL = "https://api.anthropic.com"
 DRAIN_S = 0.05  # the rest of a finished answer is on its way; taking it keeps the connection for the next turn
@@ -85,11 +88,20 @@ class AnthropicProvider:
                 await response.aclose()
 
     async def _send(self, request: ModelRequest) -> "httpx2.Response":
+        """Send the request; if its thinking is refused, send it once more without."""
         client = await self._ready_client()
+        try:
+            return await self._post(client, encode_body(request, self.name))
+        except ProviderError as error:
+            if not refuses_thinking(error) or not withhold_thinking(request, self.name):
+                raise
+            log.warning("session %s: Anthropic refused earlier thinking, sending again without", request.session)
+        return await self._post(client, encode_body(request, self.name))
+
+    async def _post(self, client: "AsyncAnthropic", body: bytes) -> "httpx2.Response":
         import anthropic
         import httpx2
 
-        body = encode_body(request, self.name)
         try:
             return await client.post(
                 "/v1/messages", cast_to=httpx2.Response, content=body, options={"headers": _UNREAD}

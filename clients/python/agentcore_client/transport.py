@@ -18,6 +18,7 @@ import httpx
 from httpx_sse import aconnect_sse, connect_sse
 
 from agentcore_client.call import (
+    IDEMPOTENCY,
     STREAM_READ_S,
     Call,
     answer_of,

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Hand in a prompt and wait for its end: one request, one answer with the text and the reason why it stopped.
+# What needs a permission meanwhile waits for whoever answers it (see 06-answer.sh).
+#
+#   sh 07-prompt-and-wait.sh SESSION TEXT
+set -eu
+session=$1
+json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g')
+key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+curl --silent --show-error --fail-with-body --config - \
+    --header 'Content-Type: application/json' --header "Idempotency-Key: $key" \
+    --data "{\"text\": \"$json\", \"wait\": true}" \
+    "$AGENTCORE_URL/v1/sessions/$session/prompt" <<END
+header = "Authorization: Bearer $AGENTCORE_TOKEN"
+END

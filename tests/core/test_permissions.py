@@ -1,0 +1,197 @@
+"""Permission requests: asked once, answered once, remembered as far as was said."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agentcore.settings import allow_rules, project_file, user_file
+from server.problems import Problem
+from server.schemas import AnswerBody
+from tests.fakes import call, house, kinds, say, use
+
+pytestmark = pytest.mark.anyio
+
+ECHO = call("bash", command="echo hi")
+
+
+async def test_the_request_says_what_would_run_and_why_it_asks(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("write", file_path="a.txt", content="new\n")))
+        live.prompt("write")
+        request = await home.until_asked(live)
+    assert (request.request_id, request.kind, request.tool_name) == ("perm-1", "tool", "write")
+    assert request.input == {"file_path": "a.txt", "content": "new\n"}
+    assert request.reasons
+    assert "+new" in request.display
+    assert request.suggested_rules == ("Write(a.txt)",)
+    assert len(request.digest) == 64
+
+
+BAD_ANSWERS = [
+    (AnswerBody(allow=True, digest="0" * 64), "stale_request"),
+    (AnswerBody(allow=False, always=True), "bad_request"),
+    (AnswerBody(allow=False, scope="project"), "bad_request"),
+    (AnswerBody(allow=True, mode="default"), "bad_request"),
+    (AnswerBody(allow=True, answer="yes"), "bad_request"),
+    (AnswerBody(allow=False, updated_input={"command": "true"}), "bad_request"),
+]
+
+
+@pytest.mark.parametrize(("body", "code"), BAD_ANSWERS)
+async def test_a_bad_answer_changes_nothing(tmp_path: Path, body: AnswerBody, code: str) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(ECHO))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        with pytest.raises(Problem) as refused:
+            live.answer(request.request_id, body)
+        assert refused.value.code == code
+        assert live.permissions == (request,)
+
+
+async def test_the_second_answer_is_told_how_it_was_resolved(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(ECHO), say("Done."))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        live.answer(request.request_id, AnswerBody(allow=True, digest=request.digest))
+        with pytest.raises(Problem) as refused:
+            live.answer(request.request_id, AnswerBody(allow=False))
+        assert (refused.value.code, refused.value.details) == ("already_resolved", {"resolution": "allowed"})
+        with pytest.raises(Problem) as unknown:
+            live.answer("perm-99", AnswerBody(allow=True))
+        assert unknown.value.code == "not_found"
+
+
+async def test_updated_input_runs_in_place_of_the_calls_own(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("bash", command="echo wrong")), say("Done."))
+        events = await home.run(live, "go", [AnswerBody(allow=True, updated_input={"command": "echo right"})])
+    start = next(event for event in events if event.type == "tool_start")
+    end = next(event for event in events if event.type == "tool_end")
+    assert start.input == {"command": "echo right"}
+    assert "right" in end.output
+
+
+@pytest.mark.parametrize("updated", [{"cmd": "x"}, {"command": 1}])
+async def test_updated_input_that_does_not_fit_is_refused_before_the_row_is_taken(
+    tmp_path: Path, updated: dict[str, object]
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(ECHO))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        with pytest.raises(Exception, match="updated_input") as refused:
+            live.answer(request.request_id, AnswerBody.model_validate({"allow": True, "updated_input": updated}))
+        assert refused.value.code == "unprocessable"
+        assert live.permissions == (request,)
+
+
+async def test_updated_input_cannot_lead_outside(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("write", file_path="a.txt", content="x")))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        body = AnswerBody(allow=True, updated_input={"file_path": "/etc/cron.d/x", "content": "x"})
+        with pytest.raises(Exception, match="outside the project"):
+            live.answer(request.request_id, body)
+
+
+async def test_an_expired_request_is_not_called_a_denial(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(expires_after_s=0.05)
+        home.provider.script(use(ECHO), say("Nobody there."))
+        events = await home.run(live, "go")
+        resolved = [event.resolution for event in events if event.type == "permission_resolved"]
+        end = next(event for event in events if event.type == "tool_end")
+        assert resolved == ["expired"]
+        assert "expired" in end.output
+        assert "The user denied" not in end.output
+        with pytest.raises(Problem) as late:
+            live.answer("perm-1", AnswerBody(allow=True))
+        assert late.value.code == "permission_expired"
+
+
+async def test_an_unattended_session_denies_and_shows_that_it_did(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(unattended="deny")
+        home.provider.script(use(ECHO), say("Denied."))
+        events = await home.run(live, "go")
+    resolved = next(event for event in events if event.type == "permission_resolved")
+    assert (resolved.resolution, resolved.answered_by) == ("denied", "unattended")
+    assert "tool_start" not in kinds(events)
+
+
+@pytest.mark.parametrize(("scope", "file"), [("project", project_file), ("user", user_file)])
+async def test_always_is_written_to_private_settings_and_holds_after_a_restart(tmp_path: Path, scope, file) -> None:
+    config = tmp_path / "config"
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(ECHO), use(ECHO), say("Twice."))
+        events = await home.run(live, "go", [AnswerBody(allow=True, scope=scope)])
+        assert kinds(events).count("permission_request") == 1
+        await home.app.persist(live.agent, "Bash(echo hi)", for_user=scope == "user")
+        written = next(config.rglob("settings.toml"))
+        assert [str(rule) for rule in allow_rules(written)] == ["Bash(echo hi)"]
+        assert written.stat().st_mode & 0o777 == 0o600
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(ECHO), say("Ran."))
+        assert "permission_request" not in kinds(await home.run(live, "go"))
+
+
+async def test_approving_a_plan_leaves_plan_mode_and_denying_keeps_it(tmp_path: Path) -> None:
+    plan = call("exit_plan_mode", plan="1. Look. 2. Change.")
+    async with house(tmp_path) as home:
+        live = await home.session(mode="plan")
+        home.provider.script(use(plan), use(call("exit_plan_mode", "again", plan="Better.")), say("I begin."))
+        answers = [AnswerBody(allow=False, reason="too vague"), AnswerBody(allow=True, mode="accept-edits")]
+        events = await home.run(live, "plan it", answers)
+        requests = [event for event in events if event.type == "permission_request"]
+        ends = [event.output for event in events if event.type == "tool_end"]
+        updates = [(event.mode, event.by) for event in events if event.type == "session_updated"]
+    assert [request.kind for request in requests] == ["plan", "plan"]
+    assert "too vague" in ends[0]
+    assert updates == [("accept-edits", "perm-2")]
+    assert live.state().mode == "accept-edits"
+
+
+async def test_an_empty_plan_is_refused_without_asking(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(mode="plan")
+        home.provider.script(use(call("exit_plan_mode", plan="  ")), say("Hm."))
+        events = await home.run(live, "plan it")
+    assert "permission_request" not in kinds(events)
+
+
+async def test_plan_mode_cannot_write_through_the_shell(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(mode="plan")
+        home.provider.script(use(call("bash", command="touch written")), say("Not now."))
+        events = await home.run(live, "plan it")
+    assert "tool_start" not in kinds(events)
+    assert not (tmp_path / "work" / "written").exists()
+
+
+async def test_mode_counts_at_once_but_open_requests_stay(tmp_path: Path) -> None:
+    from agentcore.events import SessionUpdated
+
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(ECHO), use(call("bash", "c2", command="echo two")), say("Done."))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        live.update(SessionUpdated(mode="yolo"))
+        assert live.permissions == (request,)
+        live.answer(request.request_id, AnswerBody(allow=True))
+        with anyio.fail_after(5):
+            while live.is_busy:
+                await anyio.lowlevel.checkpoint()
+        assert kinds(home.events(live)).count("permission_request") == 1

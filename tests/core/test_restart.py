@@ -1,0 +1,209 @@
+"""Loading a session again: it goes on from wherever its journal says it stood. (Real kills are in `tests/crash`.)"""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agentcore.agent import UNKNOWN_OUTCOME
+from agentcore.messages import ToolResult
+from server.live import LiveSession
+from server.problems import Problem
+from server.schemas import AnswerBody
+from tests.fakes import House, Turn, call, house, kinds, say, use
+
+pytestmark = pytest.mark.anyio
+
+
+async def idle(live: LiveSession) -> None:
+    with anyio.fail_after(5):
+        while live.is_busy:
+            await anyio.lowlevel.checkpoint()
+
+
+async def stop_while_asked(root: Path, *, mode: str = "default") -> str:
+    """A session whose process stopped while its request waited."""
+    async with house(root) as home:
+        live = await home.session(mode=mode)
+        home.provider.script(use(call("bash", "c1", command="echo ran")))
+        live.prompt("greet")
+        await home.until_asked(live)
+        return live.id
+
+
+async def test_a_waiting_request_is_offered_again_and_its_answer_goes_on(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        request = live.permissions[0]
+        assert (request.request_id, request.call_id) == ("perm-1", "c1")
+        assert (live.state().busy, live.state().waiting_for, live.state().interrupted) == (False, "permission", True)
+        home.provider.script(say("It ran."))
+        live.answer("perm-1", AnswerBody(allow=True))
+        await idle(live)
+        expected = ["permission_resolved", "status", "tool_start", "tool_end", "turn_end"]
+        assert kinds(home.events(live))[:5] == expected
+        assert home.events(live)[-2].text == "It ran."
+        assert len(home.provider.requests) == 1
+
+
+async def test_an_answer_that_was_given_is_not_asked_again(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        live.answer("perm-1", AnswerBody(allow=False, reason="no"))  # stops before the run goes on
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        assert live.permissions == ()
+        home.provider.script(say("Then not."))
+        live.resume_run()
+        await idle(live)
+        result = live.agent.history.transcript.messages[-2].content[0]
+        assert isinstance(result, ToolResult)
+        assert "no" in result.content
+        with pytest.raises(Problem) as refused:
+            live.answer("perm-1", AnswerBody(allow=True))
+        assert (refused.value.code, refused.value.details) == ("already_resolved", {"resolution": "denied"})
+
+
+async def test_a_prompt_ends_an_interrupted_run_and_begins_its_own(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        home.provider.script(say("Something else."))
+        events = await home.run(live, "leave it")
+        expected = ["permission_resolved", "tool_end", "done", "status", "user_message"]
+        assert kinds(events)[:5] == expected
+        assert [event.resolution for event in events if event.type == "permission_resolved"] == ["cancelled"]
+        assert [event.stop_reason for event in events if event.type == "done"] == ["interrupted", "end_turn"]
+        roles = [message.role for message in home.provider.requests[0].messages]
+        assert roles == ["user", "assistant", "user"]
+
+
+async def test_cancel_ends_an_interrupted_run(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        assert live.cancel()
+        assert kinds(home.events(live)) == ["permission_resolved", "tool_end", "done"]
+        assert not live.state().interrupted
+
+
+async def test_a_command_that_was_running_has_an_unknown_outcome(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        home.provider.script(use(call("bash", command="echo on; sleep 60")))
+        live.prompt("wait")
+        with anyio.fail_after(5):
+            while not any(event.type == "tool_output_delta" for event in home.events(live)):
+                await anyio.lowlevel.checkpoint()
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("I look first."))
+        live.resume_run()
+        await idle(live)
+        end = next(event for event in home.events(live) if event.type == "tool_end")
+        assert (end.output, end.is_error) == (UNKNOWN_OUTCOME, True)
+        assert not any(event.type == "tool_start" for event in home.events(live))
+
+
+async def test_a_model_call_that_was_cut_is_made_again(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(Turn(holds=anyio.Event()))
+        live.prompt("question")
+        await home.provider.streaming.wait()
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("Answer."))
+        live.resume_run()
+        await idle(live)
+        assert [message.text for message in home.provider.requests[0].messages] == ["question"]
+        assert home.events(live)[-2].text == "Answer."
+
+
+async def test_an_accepted_prompt_that_never_began_is_still_there(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        live.prompt("do not lose me")  # the process stops before the supervisor takes its first step
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("Here."))
+        live.resume_run()
+        await idle(live)
+        assert home.provider.requests[0].messages[0].text == "do not lose me"
+
+
+async def test_an_interrupted_run_goes_on_with_its_recorded_context(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(system_append="Remember the milk.")
+        home.provider.script(use(call("bash", command="true")))
+        live.prompt("go")
+        await home.until_asked(live)
+        before = home.provider.requests[0]
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("Done."))
+        live.answer("perm-1", AnswerBody(allow=True))
+        await idle(live)
+        after = home.provider.requests[0]
+    assert (after.system, after.tools) == (before.system, before.tools)
+    assert after.messages[: len(before.messages)] == before.messages
+
+
+async def test_history_and_totals_come_from_the_journal(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(title="A name")
+        home.provider.script(say("One."), say("Two."))
+        await home.run(live, "first")
+        await home.run(live, "second")
+        before = (live.state(), live.agent.history.transcript.messages)
+    async with house(tmp_path) as home:
+        again = await home.reload(live.id)
+        state = again.state()
+        kept = ("id", "title", "cwd", "mode", "usage", "created")
+        assert [getattr(state, name) for name in kept] == [getattr(before[0], name) for name in kept]
+        assert again.agent.history.transcript.messages == before[1]
+
+
+async def test_numbers_of_a_load_begin_at_the_next_million(tmp_path: Path) -> None:
+    session, seen = "", []
+    for _ in range(3):
+        async with house(tmp_path) as home:
+            live = await (home.reload(session) if session else home.session())
+            session = live.id
+            home.provider.script(say("Hi."))
+            seen.append([event.seq for event in await home.run(live, "hello")])
+    assert [numbers[0] for numbers in seen] == [1, 1_000_001, 2_000_001]
+    assert all(numbers == sorted(set(numbers)) for numbers in seen)
+
+
+async def check_reload_is_stable(home: House, session: str) -> None:
+    first = await home.app.display(session)
+    assert first == await home.app.display(session)
+
+
+async def test_a_session_grant_survives_only_when_its_call_has_its_result(tmp_path: Path) -> None:
+    bash = call("bash", command="echo again")
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(bash), say("Ran."))
+        await home.run(live, "go", [AnswerBody(allow=True, scope="session")])
+        await check_reload_is_stable(home, live.id)
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(use(bash), say("Ran."))
+        events = await home.run(live, "again")
+        assert not any(event.type == "permission_request" for event in events)
+    async with house(tmp_path) as home:
+        other = await home.session()
+        home.provider.script(use(bash))
+        other.prompt("go")
+        request = await home.until_asked(other)
+        other.answer(request.request_id, AnswerBody(allow=True, scope="session"))  # stops before the call ends
+    async with house(tmp_path) as home:
+        other = await home.reload(other.id)
+        other.cancel()
+        home.provider.script(use(bash))
+        other.prompt("again")
+        assert (await home.until_asked(other)).tool_name == "bash"

@@ -1,0 +1,118 @@
+"""Imports point up the list of rooms, never down, and never sideways between two rooms of L3 or L4."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"values", "ids", "messages", "events", "errors", "replies", "usage", "session"}),
+    frozenset({"ports", "caps", "clock"}),
+    frozenset({"transcript", "stops", "turn", "call", "batch", "loop", "budget"}),
+    frozenset({"permissions", "settings", "instructions"}),
+    frozenset({"providers", "tools", "sessions"}),
+    frozenset({"agent", "app"}),
+)
+SEPARATE = (4,)
+"""Layers whose rooms do not know each other. (In L3 `settings` writes the rules that `permissions` reads.)"""
+
+SERVER_MAY = LAYERS[0] | LAYERS[1] | LAYERS[5]
+CLIENTS_MAY = LAYERS[0]
+VENDOR_SDKS = frozenset({"anthropic", "openai", "google", "httpx2"})
+WEB = frozenset({"starlette", "uvicorn", "sse_starlette"})
+
+Import = tuple[str, int, bool]
+"""Dotted name, line, and whether it stands inside a function."""
+
+
+def imports_of(path: Path) -> Iterator[Import]:
+    tree = ast.parse(path.read_text())
+    inner = {id(node) for function in functions(tree) for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno, id(node) in inner
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            yield module, node.lineno, id(node) in inner
+            if module in ("agentcore", "server"):
+                for alias in node.names:
+                    yield f"{module}.{alias.name}", node.lineno, id(node) in inner
+
+
+def functions(tree: ast.AST) -> list[ast.AST]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT / "agentcore").parts[0].removesuffix(".py")
+
+
+def layer_of(room: str) -> int:
+    return next(level for level, rooms in enumerate(LAYERS) if room in rooms)
+
+
+def is_type_checking_only(path: Path, line: int) -> bool:
+    before = path.read_text().splitlines()[:line]
+    return any(text.startswith("if TYPE_CHECKING:") for text in before) and before[-1].startswith("    ")
+
+
+@pytest.mark.parametrize("path", files("agentcore"), ids=str)
+def test_agentcore_imports_only_upwards(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        return
+    level = layer_of(room)
+    for name, line, _ in imports_of(path):
+        top, _, rest = name.partition(".")
+        assert top not in WEB | {"server", "agentcore_client"}, f"{path}:{line} knows {name}"
+        if top != "agentcore" or not rest:
+            continue
+        other = rest.split(".")[0]
+        assert layer_of(other) <= level, f"{path}:{line} imports down: {name}"
+        sideways = layer_of(other) == level and other != room
+        assert not (sideways and level in SEPARATE), f"{path}:{line} imports sideways: {name}"
+
+
+@pytest.mark.parametrize("path", files("agentcore") + files("server"), ids=str)
+def test_only_providers_know_vendor_sdks_and_load_them_late(path: Path) -> None:
+    for name, line, is_inner in imports_of(path):
+        if name.split(".")[0] in VENDOR_SDKS:
+            assert path.is_relative_to(ROOT / "agentcore" / "providers"), f"{path}:{line} knows {name}"
+            assert is_inner or is_type_checking_only(path, line), f"{path}:{line} loads {name} at import"
+
+
+@pytest.mark.parametrize("path", files("server"), ids=str)
+def test_the_server_knows_the_vocabulary_the_ports_and_the_assembly(path: Path) -> None:
+    for name, line, is_inner in imports_of(path):
+        top, _, rest = name.partition(".")
+        if top == "agentcore" and rest:
+            assert rest.split(".")[0] in SERVER_MAY, f"{path}:{line} reaches into {name}"
+        if top == "agentcore_client":
+            assert path.name == "cli.py", f"{path}:{line} knows a client"
+            assert is_inner, f"{path}:{line} loads a client at import"
+
+
+@pytest.mark.parametrize("path", files("clients"), ids=str)
+def test_clients_know_the_vocabulary_alone(path: Path) -> None:
+    for name, line, _ in imports_of(path):
+        top, _, rest = name.partition(".")
+        assert top not in WEB | {"server"}, f"{path}:{line} knows {name}"
+        if top == "agentcore" and rest:
+            assert rest.split(".")[0] in CLIENTS_MAY, f"{path}:{line} reaches into {name}"
+
+
+@pytest.mark.parametrize("folder", ["agentcore", "server", "clients/python/agentcore_client"])
+def test_package_roots_hold_a_docstring_and_nothing_else(folder: str) -> None:
+    for path in (ROOT / folder).rglob("__init__.py"):
+        body = ast.parse(path.read_text()).body
+        assert len(body) == 1, path
+        assert isinstance(body[0], ast.Expr), path
