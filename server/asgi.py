@@ -16,6 +16,7 @@ from agentcore.errors import AgentError
 from agentcore.events import ServerStopping
 from agentcore.session import Settings
 from server import frames
+from server.collector import loading
 from server.guard import Admission, Guard
 from server.hub import Hub
 from server.problems import HANDLERS, edge
@@ -68,7 +69,8 @@ class Application:
     async def _warm(self) -> None:
         """Load the default provider ahead of the first prompt; a failure shows when it is used."""
         try:
-            await self.core.warm()
+            with loading():
+                await self.core.warm()
         except AgentError as error:
             logger.info("the default provider is not ready: %s", error)
 

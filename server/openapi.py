@@ -7,6 +7,7 @@ same bytes, and every event, body, answer and problem code that the server knows
 
 import inspect
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -85,7 +86,7 @@ def render(endpoints: Sequence[Endpoint] | None = None, control_events: Sequence
         from server.routes import all as routes
 
         endpoints = routes.ENDPOINTS
-        control_events = getattr(routes, "CONTROL_EVENTS", ())
+        control_events = routes.CONTROL_EVENTS
     text: str = yaml.dump(
         document(endpoints, control_events), Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110
     )
@@ -232,10 +233,17 @@ def _dumper() -> Any:
     return Plain
 
 
-def main() -> None:
-    """Write `openapi.yaml` at the root of the checkout."""
-    (Path(__file__).resolve().parent.parent / FILE).write_text(render(), encoding="utf-8")
+def main(arguments: list[str]) -> int:
+    """Write `openapi.yaml` at the root of the checkout; with `--check`, only say whether it is in step."""
+    file, text = Path(__file__).resolve().parent.parent / FILE, render()
+    if arguments == ["--check"]:
+        if file.read_text(encoding="utf-8") == text:
+            return 0
+        sys.stderr.write(f"{FILE} is out of step with the code; run: python -m server.openapi\n")
+        return 1
+    file.write_text(text, encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

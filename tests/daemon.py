@@ -120,7 +120,10 @@ class Daemon:
     def script(self, name: str, script: dict[str, Any]) -> str:
         """Write a script into the work folder; return the name of the model that plays it."""
         self.cwd.mkdir(parents=True, exist_ok=True)
-        (self.cwd / f"{name}.json").write_text(json.dumps(script))
+        text = json.dumps(script, ensure_ascii=False)
+        for separator in "\u0085\u2028\u2029":  # YAML takes a bare one for a line end
+            text = text.replace(separator, f"\\u{ord(separator):04x}")
+        (self.cwd / f"{name}.json").write_text(text)
         return f"scripted/{name}.json"
 
     def journal(self, session: str) -> Path:
@@ -271,14 +274,13 @@ class Stream:
     async def next(self) -> Frame:
         """The next block. Raises: anyio.EndOfStream."""
         with anyio.fail_after(WAIT_S):
-            while not self._frames:
+            while not self._take_frames():
                 if self.wire.is_complete:
                     raise anyio.EndOfStream
                 try:
                     self.wire.feed(await self.socket.receive())
                 except anyio.BrokenResourceError:
                     raise anyio.EndOfStream from None
-                self._frames.extend(self.wire.frames())
         return self._frames.popleft()
 
     async def until(self, event: str) -> list[Frame]:
@@ -302,6 +304,10 @@ class Stream:
                 frames.append(await self.next())
         except anyio.EndOfStream:
             return frames
+
+    def _take_frames(self) -> bool:
+        self._frames.extend(self.wire.frames())
+        return bool(self._frames)
 
 
 def numbered(frames: list[Frame]) -> list[Frame]:

@@ -6,7 +6,7 @@ There is no second store to disagree with: the live session folds the same event
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pydantic import ValidationError
+from pydantic_core import from_json
 
 from agentcore.budget import Ledger
 from agentcore.errors import JournalDamaged
@@ -124,16 +124,17 @@ def _parse(line: bytes, number: int) -> NumberedEvent | Record | int | None:
     """One line's value; only its number for an event that leaves no state; None for an unknown record."""
     head = head_of(line)
     try:
-        if head is not None:
-            return head[1] if head[0] in _NO_STATE else EVENTS.validate_json(line, extra="ignore")
+        if head is not None and head[0] not in _NO_STATE:
+            return EVENTS.validate_json(line, extra="ignore")
         kind = line[9 : line.find(b'"', 9)].decode(errors="replace") if line.startswith(b'{"type":"') else ""
         if kind in RECORD_TYPES:
             return RECORDS.validate_json(line, extra="ignore")
-    except ValidationError as error:
+        from_json(line)  # nothing in it matters here, but it must be whole
+    except ValueError as error:
         raise damaged(number) from error
     if not kind:
         raise damaged(number)
-    return None
+    return None if head is None else head[1]
 
 
 def _apply(history: History, entry: NumberedEvent | Record) -> None:

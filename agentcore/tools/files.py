@@ -78,7 +78,6 @@ def entries_of(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
 
 def open_regular(folder: int, name: str) -> BinaryIO:
     """Open a regular file for reading. Raises: ToolError for anything else, IsADirectoryError, OSError."""
-    _demand_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), name)
     file = os.fdopen(os.open(name, _READ, dir_fd=folder), "rb")
     try:
         _demand_regular(os.fstat(file.fileno()), name)

@@ -11,28 +11,35 @@ session=$1 file=${2:-last-event-id}
 [ -e "$file" ] || echo 0 >"$file"
 
 read_events() {
-    id='' kind=''
+    id='' kind='' data=''
     while IFS= read -r line; do
         case $line in
         'id: '*) id=${line#id: } ;;
         'event: '*) kind=${line#event: } ;;
-        'data: '*) printf '%s\n' "${line#data: }" ;;
-        '{'*) printf '%s\n' "$line" >&2 && return 4 ;; # no stream but a refusal
-        '')
+        'data: '*) data=${line#data: } ;;
+        '') # the event is whole; without data it was a comment
+            [ -z "$data" ] || printf '%s\n' "$data"
             [ -z "$id" ] || echo "$id" >"$file"
             [ "$kind" != session_closed ] || return 3
-            id='' kind=''
+            id='' kind='' data=''
             ;;
         esac
     done
+    case $line in
+    '{'*) printf '%s\n' "$line" >&2 && return 4 ;; # no stream but a refusal, which ends without a line end
+    esac
+}
+
+follow() {
+    curl --silent --fail-with-body --no-buffer --config - "$AGENTCORE_URL/v1/sessions/$session/events" <<END | read_events
+header = "Authorization: Bearer $AGENTCORE_TOKEN"
+header = "Last-Event-ID: $(cat "$file")"
+END
 }
 
 while :; do
     status=0
-    curl --silent --fail-with-body --no-buffer --config - "$AGENTCORE_URL/v1/sessions/$session/events" <<END | read_events || status=$?
-header = "Authorization: Bearer $AGENTCORE_TOKEN"
-header = "Last-Event-ID: $(cat "$file")"
-END
+    follow || status=$?
     case $status in
     3) exit 0 ;;
     4) exit 1 ;;

@@ -2,6 +2,7 @@
 
 from server.routes import events, health, history, permissions, prompts, sessions
 from server.routes.table import Endpoint
+from server.schemas import Snapshot
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *health.ENDPOINTS,
@@ -11,3 +12,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *permissions.ENDPOINTS,
     *events.ENDPOINTS,
 )
+
+CONTROL_EVENTS = (Snapshot,)
+"""Events of a single stream that are no agent events."""

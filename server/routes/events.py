@@ -82,8 +82,9 @@ class Reader:
             try:
                 chunk, cursor.seq = bus.take(cursor.seq)
             except Evicted:
-                yield self._gap_evicted()
-                async for chunk in self._from_journal():
+                resumed_at = bus.oldest
+                yield self._gap_evicted(resumed_at)
+                async for chunk in self._from_journal(resumed_at):
                     yield chunk
                 continue
             if chunk:
@@ -98,24 +99,21 @@ class Reader:
                 if yield_keepalive:
                     yield frames.KEEPALIVE
 
-    async def _from_journal(self) -> AsyncIterator[bytes]:
-        """Read durable events until the ring can go on: the hand-over is one step, so nothing falls in between."""
-        cursor, bus, log = self.cursor, self.bus, self._live.agent.log
-        while cursor.seq + 1 < bus.oldest and cursor.seq < log.last_durable_seq:
-            lines = await self._hub.app.lines_after(self._live.id, cursor.seq, log.size)
-            for chunk in _chunks(lines):
-                yield b"".join(frames.frame(seq, kind, line) for kind, seq, line in chunk)
-                cursor.seq = chunk[-1][1]
-            if not lines:
-                break
-        # Every durable event before the ring has been sent; what is left out are deltas.
-        cursor.seq = max(cursor.seq, bus.oldest - 1)
+    async def _from_journal(self, before: int) -> AsyncIterator[bytes]:
+        """Send the durable events between the cursor and number `before`: all of them were journaled before the ring
+        let go of them, so one reading is enough. What the ring lets go of meanwhile is a gap of its own."""
+        cursor = self.cursor
+        lines = await self._hub.app.lines_after(self._live.id, cursor.seq, self._live.agent.log.size)
+        for chunk in _chunks(lines, before):
+            yield b"".join(frames.frame(seq, kind, line) for kind, seq, line in chunk)
+            cursor.seq = chunk[-1][1]
+        cursor.seq = before - 1  # what is left out are deltas
 
     def _snapshot(self) -> bytes:
         return self._live.snapshot().model_dump_json(exclude_none=True).encode()
 
-    def _gap_evicted(self) -> bytes:
-        gap = Gap(reason="evicted", after=self.cursor.seq, resumed_at=self.bus.oldest, missing="deltas")
+    def _gap_evicted(self, resumed_at: int) -> bytes:
+        gap = Gap(reason="evicted", after=self.cursor.seq, resumed_at=resumed_at, missing="deltas")
         return frames.GAP + frames.control(gap)
 
     def _gap_ahead(self) -> bytes:
@@ -125,9 +123,9 @@ class Reader:
         return frames.GAP + frames.control(gap)
 
 
-def _chunks(lines: list[bytes], size: int = 512) -> list[list[tuple[str, int, bytes]]]:
-    """Lines with their type and number, in pieces of bounded length."""
-    numbered = [(*head, line) for line in lines if (head := head_of(line)) is not None]
+def _chunks(lines: list[bytes], before: int, size: int = 512) -> list[list[tuple[str, int, bytes]]]:
+    """Lines below number `before` with their type and number, in pieces of bounded length."""
+    numbered = [(*head, line) for line in lines if (head := head_of(line)) is not None and head[1] < before]
     return [numbered[start : start + size] for start in range(0, len(numbered), size)]
 
 

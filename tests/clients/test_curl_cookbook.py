@@ -1,7 +1,7 @@
 """Every recipe of the curl cookbook, run by a shell against a real server.
 
-`daemon` is a running `agentcore serve --model scripted/demo` with `url`, `token`, `state_dir` and `cwd`. The demo asks
-for a permission before it writes, edits, and runs a command; so every story has its requests.
+The server plays the built-in demo, which asks for a permission before it writes, edits, and runs a command; so every
+story has its requests.
 """
 
 import json
@@ -9,29 +9,22 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from anyio import fail_after, to_thread
 
+from tests.daemon import Daemon
+
 COOKBOOK = Path(__file__).parents[2] / "clients" / "curl"
 PATIENCE_S = 30.0
-SHELLS = ["sh", "bash"]
-
-
-class Daemon(Protocol):
-    """What the fixture gives."""
-
-    url: str
-    token: str
-    state_dir: Path
-    cwd: Path
+in_both_shells = pytest.mark.parametrize("cook", ["sh", "bash"], indirect=True)
 
 
 class Cook:
@@ -108,9 +101,9 @@ def read_until(output: IO[str], found: Callable[[str], bool]) -> list[str]:
     raise AssertionError("\n".join(lines))
 
 
-@pytest.fixture(params=SHELLS)
+@pytest.fixture
 def cook(daemon: Daemon, request: pytest.FixtureRequest) -> Cook:
-    return Cook(daemon.url, daemon.token, Path(daemon.cwd), request.param)
+    return Cook(daemon.url, daemon.token, daemon.cwd, getattr(request, "param", "sh"))
 
 
 @pytest.fixture
@@ -140,6 +133,7 @@ def test_token_is_never_an_argument(recipe: Path) -> None:
     assert not [line for line in outside if "$AGENTCORE_TOKEN" in line]
 
 
+@in_both_shells
 def test_connect_finds_the_server(daemon: Daemon, cook: Cook) -> None:
     cook.env["AGENTCORE_STATE_DIR"] = str(daemon.state_dir)
     assert cook.run("00-connect.sh").splitlines() == [
@@ -190,6 +184,7 @@ def test_answer(cook: Cook, session: str, tmp_path: Path, word: str, resolution:
     assert (late["code"], late["details"]) == ("already_resolved", {"resolution": resolution})
 
 
+@in_both_shells
 def test_prompt_and_wait_gives_the_text(cook: Cook, session: str) -> None:
     with cook.running("07-prompt-and-wait.sh", session, "go") as output:
         for _ in range(3):
@@ -200,6 +195,7 @@ def test_prompt_and_wait_gives_the_text(cook: Cook, session: str) -> None:
     assert "That was the demo" in answer["text"]
 
 
+@in_both_shells
 def test_reconnect_goes_on_where_it_left_off(cook: Cook, session: str, tmp_path: Path) -> None:
     cursor = tmp_path / "cursor"
     cook.run("04-prompt.sh", session, "first")
@@ -220,6 +216,7 @@ def number(line: str) -> int:
     return seq
 
 
+@in_both_shells
 def test_reconnect_ends_with_the_session(cook: Cook, tmp_path: Path) -> None:
     session = cook.run("02-create-session.sh").strip()
     with cook.running("08-reconnect.sh", session, str(tmp_path / "cursor")) as output:
@@ -265,38 +262,14 @@ def test_closed_session_is_gone_until_it_is_resumed(cook: Cook) -> None:
     cook.run("14-close.sh", session)
 
 
-@contextmanager
-def served(folder: Path, state: Path) -> Iterator[tuple[Cook, subprocess.Popen[str]]]:
-    """A server of our own, to be killed."""
-    command = [str(Path(sys.executable).with_name("agentcore")), "serve", "--model", "scripted/demo", "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--state-dir", str(state)],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            line = json.loads(process.stdout.readline())
-            yield Cook(line["url"], line["token"], folder), process
-        finally:
-            process.kill()
-
-
-def test_request_is_open_again_after_the_server_was_killed(tmp_path: Path) -> None:
-    folder, state = tmp_path / "project", tmp_path / "state"
-    folder.mkdir()
-    with served(folder, state) as (cook, process):
-        session = cook.run("02-create-session.sh").strip()
-        cook.run("04-prompt.sh", session, "go")
-        before = cook.open_request(session)
-        process.kill()
-    with served(folder, state) as (cook, _):
-        loaded, resumed = cook.run("13-resume.sh", session).splitlines()
-        assert json.loads(loaded)["id"] == session
-        assert json.loads(resumed)["session"] == session
-        after = cook.open_request(session)
-        assert (after["request_id"], after["digest"]) == (before["request_id"], before["digest"])
-        cook.run("06-answer.sh", session, after["request_id"], "allow", after["digest"])
+def test_request_is_open_again_after_the_server_was_killed(daemon: Daemon, cook: Cook) -> None:
+    session = cook.run("02-create-session.sh").strip()
+    cook.run("04-prompt.sh", session, "go")
+    before = cook.open_request(session)
+    daemon.restart()
+    cook.env["AGENTCORE_URL"] = daemon.url
+    loaded, resumed = cook.run("13-resume.sh", session).splitlines()
+    assert (json.loads(loaded)["id"], json.loads(resumed)["session"]) == (session, session)
+    after = cook.open_request(session)
+    assert (after["request_id"], after["digest"]) == (before["request_id"], before["digest"])
+    cook.run("06-answer.sh", session, after["request_id"], "allow", after["digest"])

@@ -9,9 +9,14 @@ import pytest
 from pydantic import JsonValue
 
 from agentcore.events import Gap, Lagging, Notice, ServerStopping, SessionClosed, TextDelta
+from agentcore_client import transport
+from agentcore_client.call import STREAM_READ_S
 from agentcore_client.client import Client, Session
+from agentcore_client.cursor import Cursor
 from agentcore_client.errors import ApiError, ConnectionLost
 from agentcore_client.frames import Snapshot, StreamEvent, UnknownEvent, seq_of
+from agentcore_client.retry import Backoff, RetryPolicy
+from agentcore_client.transport import is_over
 from agentcore_client.values import SessionState
 from tests.clients.unruly import SESSION, STATE, Connection, Ending, Unruly
 
@@ -221,3 +226,20 @@ def test_answered_connections_never_use_up_the_budget(unruly: Unruly, session: S
     unruly.script = [refused, refused, cut] * 4
     assert [type(event) for event in take(session, 5)] == [Snapshot] * 5
     assert len(unruly.streams()) == 13
+
+
+def test_only_news_shortens_the_next_pause() -> None:
+    backoff = Backoff(RetryPolicy(first_s=1.0), jitter=lambda: 1.0)
+    cursor = Cursor(0)
+    snapshot = Snapshot(last_seq=0, session=SessionState.model_validate(STATE))
+    assert backoff.lost(None) == 1.0
+    is_over(snapshot, cursor, backoff)
+    assert backoff.lost(None) == 2.0
+    is_over(Notice(seq=1, level="info", code="c", text="t"), cursor, backoff)
+    assert backoff.lost(None) == 1.0
+
+
+def test_silent_connection_is_taken_for_dead(unruly: Unruly, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert STREAM_READ_S == 45.0  # three keep-alives of the server
+    monkeypatch.setattr(transport, "STREAM_READ_S", 0.05)
+    assert [type(event) for event in take(session, 2)] == [Snapshot, Snapshot]

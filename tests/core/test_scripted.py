@@ -1,16 +1,28 @@
 """The scripted provider plays the same turn for the same transcript, in any folder and after any restart."""
 
+import os
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.permissions.workspace import Workspace
+from agentcore.ports import (
+    Finished,
+    ModelRequest,
+    Outcome,
+    StreamPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolError,
+    ToolRoom,
+)
 from agentcore.providers.scripted.provider import ScriptedProvider, choose_turn
 from agentcore.providers.scripted.script import MAX_SCRIPT_BYTES, Script, load_script, parse_script
+from agentcore.tools.catalogue import builtin_tools
 from agentcore.usage import Usage
 
 pytestmark = pytest.mark.anyio
@@ -179,31 +191,22 @@ async def test_what_is_no_file_or_too_long_is_refused(tmp_path: Path) -> None:
         assert caught.value.kind == kind
 
 
-def test_the_demo_reads_before_it_writes_and_every_change_fits_what_is_there() -> None:
-    """Played against a folder of our own, twice: the second run finds the file of the first."""
-    content: str | None = None
-    for _ in range(2):
-        has_read = False
-        used: list[str] = []
+async def test_the_demo_runs_with_the_real_tools_and_once_more_in_the_same_folder(tmp_path: Path) -> None:
+    for run, missing in enumerate([["read"], []]):
+        tools = {tool.spec.name: tool for tool in builtin_tools(Workspace(tmp_path, (tmp_path,)), {"PATH": os.defpath})}
+        failed: list[str] = []
         for turn in DEMO.turns:
             for call in turn.tool_calls:
-                used.append(call.name)
-                arguments: dict[str, Any] = call.input
-                match call.name:
-                    case "read":
-                        has_read = content is not None
-                    case "write":
-                        assert has_read or content is None
-                        content, has_read = arguments["content"], True
-                    case "edit":
-                        assert content is not None
-                        assert content.count(arguments["old_string"]) == 1
-                        content = content.replace(arguments["old_string"], arguments["new_string"])
-                    case "bash":
-                        content = f"{content}Hello from the demo\n"
-        assert used == ["todo_write", "read", "write", "read", "edit", "todo_write", "bash"]
-        assert DEMO.turns[-1].tool_calls == ()
-    assert content == "Shopping list\n- pears\n- bread\nHello from the demo\n"
+                tool = tools[call.name]
+                try:
+                    outcome = await tool.run(tool.spec.input.model_validate(call.input), ToolRoom("c", lambda _: None))
+                except ToolError as error:
+                    outcome = Outcome(str(error), is_error=True)
+                failed += [call.name] if outcome.is_error else []
+        assert failed == missing, run
+        text = (tmp_path / "agentcore-demo.txt").read_text("utf-8")
+        assert text == "Shopping list\n- pears\n- bread\nHello from the demo\n"
+    assert DEMO.turns[-1].tool_calls == ()
 
 
 def test_the_demo_is_paced() -> None:

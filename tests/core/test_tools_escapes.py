@@ -103,6 +103,22 @@ async def test_a_search_does_not_follow_a_link_swapped_in(
     assert outcome.is_error or outcome.output == "No matches found."
 
 
+async def test_a_command_starts_in_the_working_directory_itself(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = bench.root.with_name("moved")
+
+    def swap(path: str) -> bool:
+        bench.root.rename(moved)
+        bench.root.symlink_to(bench.outside)
+        return True
+
+    monkeypatch.setattr(os.path, "lexists", swap)  # asked after the folder was opened, before the command starts
+    assert "harmless" in await bench.output("bash", command="cat src/a.txt")
+    monkeypatch.undo()
+    assert "could not be started" in await bench.error("bash", command="cat secret.txt")
+
+
 async def test_closed_places_are_left_out_of_everything(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "project"
     hidden = (root / "st[a]te", root / "!key")

@@ -1,5 +1,6 @@
 """read, write, edit and multi_edit on real files."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -8,7 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from agentcore.tools.files import MAX_WHOLE_BYTES
+from agentcore.ports import ToolError
+from agentcore.tools.editor import FileEditor
+from agentcore.tools.files import MAX_WHOLE_BYTES, version_of
+from agentcore.tools.versions import FileVersions
 from tests.core.test_tools import Workbench
 
 pytestmark = pytest.mark.anyio
@@ -292,6 +296,54 @@ async def test_huge_files_are_refused_and_near_misses_in_large_ones_come_soon(be
         grown = {"old_string": "e", "new_string": "x" * 1000, "replace_all": True}
         assert "too large" in await bench.error("edit", file_path="ees", **grown)
     assert "The closest place is line 7001" in error
+
+
+async def test_the_closest_place_is_looked_for_in_bounded_work(bench: Workbench) -> None:
+    bench.put("a.txt", "zzz\n" * 10_000 + "nearly the same\n")
+    await bench.output("read", file_path="a.txt")
+    assert "Nothing in the file is close" in await bench.error(
+        "edit", file_path="a.txt", old_string="nearly the sane", new_string="x"
+    )
+
+
+async def test_a_write_protected_file_is_left_alone(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bench.put("a.txt", "one\n")
+    await bench.output("read", file_path="a.txt")
+    monkeypatch.setattr(os, "access", lambda *args, **kwargs: False)  # tests may run as root, who may write everything
+    assert "write-protected" in await bench.error("write", file_path="a.txt", content="x")
+    assert path.read_text() == "one\n"
+
+
+async def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = bench.put("a.txt", "one\n")
+    await bench.output("read", file_path="a.txt")
+    monkeypatch.setattr(os, "replace", full)
+    assert await bench.error("write", file_path="a.txt", content="x") == "a.txt: No space left on device"
+    assert list(bench.root.iterdir()) == [path]
+    assert path.read_text() == "one\n"
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_a_change_by_someone_else_meanwhile_is_not_overwritten(bench: Workbench, existing: bool) -> None:
+    path = bench.root / "a.txt"
+    versions = FileVersions()
+    if existing:
+        path.write_bytes(b"one\n")
+        versions.remember(path, version_of(b"one\n"))
+
+    def rewrite(before: str | None) -> str:
+        path.write_text("of someone else\n")
+        return "ours\n"
+
+    with pytest.raises(ToolError, match="changed while it was being written"):
+        FileEditor(bench.workspace, versions).apply("a.txt", rewrite)
+    assert path.read_text() == "of someone else\n"
+    assert list(bench.root.iterdir()) == [path]
 
 
 # --- preview ------------------------------------------------------------------------------------------------------

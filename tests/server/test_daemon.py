@@ -72,21 +72,38 @@ async def test_every_stream_is_told_and_the_exit_code_is_0(number: signal.Signal
     assert all(b"event: server_stopping\n" in farewell for farewell in farewells)
     assert all(farewell.endswith(b"0\r\n\r\n") for farewell in farewells)
     assert out == ""
+    assert err.count("stopping\n") == 1
     assert "Traceback" not in err
 
 
-async def test_a_reader_that_stopped_reading_and_a_handler_that_hangs_are_cut(tmp_path: Path) -> None:
+async def test_a_reader_that_stopped_reading_is_cut(tmp_path: Path) -> None:
+    async with daemon("--port", "0", state=tmp_path) as server:
+        async with await open_stream(server.port, "/flood", b"x"):
+            with anyio.fail_after(12):
+                code = await server.end()
+        _, err = await server.rest()
+    assert code == 0
+    assert "Cancel" not in err  # its handler saw the disconnect; uvicorn had nothing left to cancel
+
+
+async def test_a_handler_that_does_not_see_the_disconnect_is_cancelled(tmp_path: Path) -> None:
     async with (
         daemon("--port", "0", state=tmp_path) as server,
-        await open_stream(server.port, "/flood", b"x"),
         await anyio.connect_tcp("127.0.0.1", server.port) as hanging,
     ):
         await hanging.send(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with client(server) as http:  # when this is answered, the other request is in its handler
             await http.get("/v1/health")
         with anyio.fail_after(12):
-            code = await server.end()
-    assert code == 0
+            assert await server.end() == 0
+
+
+async def test_a_start_that_cannot_be_announced_stops_the_application(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    code, out, err = await run("serve", "--port", "0", "--state-dir", str(blocked))
+    assert (code, out) == (2, "")
+    assert [line.partition(":")[0] for line in err.splitlines()] == ["stopping", "agentcore"]
 
 
 @BOTH

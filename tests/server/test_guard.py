@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from server.guard import MAX_BODY_BYTES, Admission, Guard
-from server.problems import edge
+from server.problems import Problem, edge
 from tests.server.processes import daemon
 
 pytestmark = pytest.mark.anyio
@@ -330,6 +330,15 @@ async def test_a_body_without_a_length_is_counted(app: Any) -> None:
     answer = await ask(HOST, BEARER, JSON, CHUNKED, method="POST", body=pieces, guard=Guard(app, ADMISSION, redeem))
     assert (answer.status, answer.code, answer.read) == (413, "body_too_large", 2)
     assert answer.headers["connection"] == "close"
+
+
+async def test_an_answer_that_has_begun_is_not_answered_again() -> None:
+    async def late(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise Problem("session_busy", "Too late.")
+
+    answer = await ask(HOST, BEARER, guard=Guard(late, ADMISSION, redeem))
+    assert (answer.status, answer.body) == (200, b"")
 
 
 async def test_a_length_that_is_no_number_is_refused() -> None:

@@ -1,0 +1,120 @@
+"""`agentcore run`: one prompt without a server."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcore.events import EVENTS
+from tests.daemon import COMMAND
+
+TURNS = {
+    "answer": {"turns": [{"text": "Forty-two."}]},
+    "asks": {"turns": [{"tool_calls": [{"name": "bash", "input": {"command": "touch ran"}}]}, {"text": "Denied."}]},
+    "cut": {"turns": [{"text": "Only hal", "stop": "max_tokens"}]},
+    "refuses": {"turns": [{"text": "No.", "stop": "refusal"}]},
+    "fails": {"turns": [{"error": {"kind": "overloaded", "message": "Too much to do."}}]},
+}
+
+
+def run(root: Path, script: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    work = root / "work"
+    work.mkdir(exist_ok=True)
+    (work / "script.json").write_text(json.dumps(TURNS[script]))
+    return subprocess.run(
+        [COMMAND, "run", "--model", "scripted/script.json", "--state-dir", str(root / "state"), *arguments],
+        cwd=work,
+        env={"PATH": os.environ["PATH"], "HOME": str(root)},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+CASES = [
+    ("answer", 0, "Forty-two.\n"),
+    ("asks", 0, "Denied.\n"),
+    ("cut", 4, "Only hal\n"),
+    ("refuses", 3, "No.\n"),
+    ("fails", 1, ""),
+]
+
+
+@pytest.mark.parametrize(("script", "code", "output"), CASES)
+def test_the_answer_is_on_stdout_and_the_reason_is_the_exit_code(
+    tmp_path: Path, script: str, code: int, output: str
+) -> None:
+    ran = run(tmp_path, script, "-p", "go")
+    assert (ran.returncode, ran.stdout) == (code, output)
+    assert "Traceback" not in ran.stderr
+    assert not (tmp_path / "work" / "ran").exists()
+
+
+def test_a_failure_is_said_on_stderr(tmp_path: Path) -> None:
+    assert "Too much to do." in run(tmp_path, "fails", "-p", "go").stderr
+
+
+def test_json_lines_are_the_events_of_the_journal_and_the_deltas(tmp_path: Path) -> None:
+    ran = run(tmp_path, "asks", "-p", "go", "--output", "json")
+    lines = ran.stdout.encode().splitlines()
+    events = [EVENTS.validate_json(line) for line in lines]
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].type == "status"
+    journal = next((tmp_path / "state").rglob("journal.jsonl")).read_bytes().splitlines()
+    durable = [line for line, event in zip(lines, events, strict=True) if event.durable]
+    assert durable == [line for line in journal if b',"seq":' in line[:60]]
+
+
+def test_the_prompt_may_come_from_a_pipe(tmp_path: Path) -> None:
+    assert run(tmp_path, "answer", stdin="what is it?").stdout == "Forty-two.\n"
+
+
+MISTAKES = [
+    (["-p", "  "], "empty"),
+    (["-p", "x", "--mode", "yolo"], "yolo"),
+    (["-p", "x", "--model", "nobody/x"], "providers are"),
+    (["-p", "x", "--model", "anthropic"], "provider/model"),
+    (["-p", "x", "--cwd", "/nowhere"], "no folder"),
+    (["-p", "x", "--max-turns", "0"], "--max-turns"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), MISTAKES)
+def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], told: str) -> None:
+    ran = run(tmp_path, "answer", *arguments)
+    assert ran.returncode == 2
+    assert told in ran.stderr
+    assert ran.stdout == ""
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_missing_key_names_its_variable(tmp_path: Path) -> None:
+    ran = run(tmp_path, "answer", "-p", "x", "--model", "anthropic/claude-sonnet-4-5")
+    assert ran.returncode == 1
+    assert "ANTHROPIC_API_KEY" in ran.stderr
+
+
+def test_an_interrupt_ends_the_run_in_good_order(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "slow.json").write_text(json.dumps({"delta_delay_ms": 50, "turns": [{"text": "One two three. " * 400}]}))
+    process = subprocess.Popen(
+        [COMMAND, "run", "-p", "x", "--output", "json", "--model", "scripted/slow.json", "--state-dir", "../state"],
+        cwd=work,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = iter(process.stdout.readline, "")
+    next(line for line in lines if line.startswith('{"type":"text_delta"'))
+    process.send_signal(signal.SIGINT)
+    rest = [EVENTS.validate_json(line) for line in lines]
+    process.stdout.close()
+    assert process.wait(20) == 130
+    assert [event.stop_reason for event in rest if event.type == "done"] == ["interrupted"]
