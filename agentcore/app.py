@@ -16,6 +16,7 @@ import anyio.to_thread
 from agentcore.agent import Agent, Parts
 from agentcore.clock import SystemClock
 from agentcore.errors import BadRequest, ModeNotAllowed, Unprocessable
+from agentcore.events import SessionUpdated
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.rules import Rule, parse_rule
 from agentcore.permissions.workspace import Workspace
@@ -103,14 +104,26 @@ class App:
     async def create(self, cwd: Path, settings: Settings, asker: Asker | None) -> Agent:
         """Begin a new session. Raises: Unprocessable, StorageUnavailable."""
         session = await _in_worker(self._store.create, cwd, settings)
-        return await self._agent(session, asker)
+        try:
+            return await self._agent(session, asker)
+        except BaseException:
+            session.log.close()
+            raise
 
     async def open(self, session_id: str, asker: Asker | None) -> Agent:
         """Load a session. Raises: NotFound, SessionLocked, JournalDamaged, StorageUnavailable, Unprocessable."""
         session = await _in_worker(self._store.open, session_id)
-        agent = await self._agent(session, asker)
+        try:
+            self._refuse_foreign(session.history.meta.cwd)
+            agent = await self._agent(session, asker)
+        except BaseException:
+            session.log.close()
+            raise
         if session.repaired is not None:
             agent.notice("warning", "journal_repaired", session.repaired)
+        if agent.settings.mode == "yolo" and not self.config.allow_yolo:
+            agent.update(SessionUpdated(mode="default", by="server"))
+            agent.notice("warning", "mode_not_allowed", "Mode yolo is off on this server: the session is in default.")
         return agent
 
     async def resolve(self, name: str) -> str:
@@ -146,12 +159,14 @@ class App:
 
     # --- assembly ---
 
+    def _refuse_foreign(self, cwd: str) -> None:
+        if not any(Path(cwd).is_relative_to(root) for root in self.config.roots):
+            raise Unprocessable(
+                "The session's folder is outside this server's roots. Use the server of that folder, or --root."
+            )
+
     async def _agent(self, session: OpenSession, asker: Asker | None) -> Agent:
-        try:
-            rules = await _in_worker(self._rules, Path(session.history.meta.cwd))
-        except BaseException:
-            session.log.close()
-            raise
+        rules = await _in_worker(self._rules, Path(session.history.meta.cwd))
         granted = [rule for text in session.history.grants if (rule := parse_rule(text)) is not None]
         workspace = self._workspace(session)
         gate = SessionGate(

@@ -9,7 +9,9 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 def _random(length: int) -> str:
-    return "".join(_ALPHABET[byte % 32] for byte in secrets.token_bytes(length))  # 32 divides 256: no letter is likelier
+    return "".join(
+        _ALPHABET[byte % 32] for byte in secrets.token_bytes(length)
+    )  # 32 divides 256: no letter is likelier
 
 
 def new_session_id(now_s: float) -> str:

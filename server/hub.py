@@ -65,8 +65,10 @@ class Hub:
         self.refuse_draining()
         session_id = await self.app.resolve(name)
         loaded = self._live.get(session_id)
-        if loaded is not None:
+        if loaded is not None and not loaded.is_closing:
             return loaded, True
+        if loaded is not None:
+            raise Problem("session_opening", "The session is being closed. Try again in a moment.")
         if session_id in self._opening:
             raise Problem("session_opening", "Another request is loading this session. Try again in a moment.")
         self._opening.add(session_id)

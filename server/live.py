@@ -73,6 +73,10 @@ class LiveSession:
         return self._phase in (Phase.RUNNING, Phase.CLOSING)
 
     @property
+    def is_closing(self) -> bool:
+        return self._phase in (Phase.CLOSING, Phase.CLOSED)
+
+    @property
     def waits_for_person(self) -> bool:
         return len(self._pending) > 0
 
@@ -257,7 +261,7 @@ class LiveSession:
             raise Problem(*_NOT_NOW[error.phase]) from None
 
     def _refuse_closed(self) -> None:
-        if self._phase in (Phase.CLOSING, Phase.CLOSED):
+        if self.is_closing:
             raise Problem(*_NOT_NOW[self._phase])
 
     def _start(self) -> None:

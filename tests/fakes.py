@@ -3,7 +3,7 @@
 They pass the same contract tests as the real ones (`tests/contract`).
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,7 +186,7 @@ class House:
 
 
 @asynccontextmanager
-async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncIterator[House]:
+async def house(root: Path, *, allow_yolo: bool = True) -> AsyncIterator[House]:
     """A hub with a fake model over real files below `root`; entering again below the same root is a restart."""
     (root / "work").mkdir(exist_ok=True)
     provider = FakeProvider()
@@ -196,8 +196,8 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncIt
         state_dir=root / "state",
         config_dir=root / "config",
         model="scripted/fake",
-        allow_yolo=True,
-        environ=dict(environ or {"PATH": "/usr/bin:/bin"}),
+        allow_yolo=allow_yolo,
+        environ={"PATH": "/usr/bin:/bin"},
     )
     app = App(config, providers=FakeProviders(provider))
     tasks: TaskGroup

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from agentcore.agent import UNKNOWN_OUTCOME
+from agentcore.errors import Unprocessable
 from agentcore.messages import ToolResult
 from server.live import LiveSession
 from server.problems import Problem
@@ -207,3 +208,27 @@ async def test_a_session_grant_survives_only_when_its_call_has_its_result(tmp_pa
         home.provider.script(use(bash))
         other.prompt("again")
         assert (await home.until_asked(other)).tool_name == "bash"
+
+
+async def test_a_yolo_session_is_in_default_on_a_server_that_does_not_allow_it(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        session = (await home.session(mode="yolo")).id
+    async with house(tmp_path, allow_yolo=False) as home:
+        live = await home.reload(session)
+        assert live.state().mode == "default"
+        home.provider.script(use(call("bash", command="true")))
+        live.prompt("go")
+        assert (await home.until_asked(live)).tool_name == "bash"
+
+
+async def test_a_session_of_another_folder_is_refused_and_stays_free(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    async with house(tmp_path / "a") as home:
+        session = (await home.session()).id
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "data").symlink_to(tmp_path / "a" / "data")
+    async with house(tmp_path / "b") as other:
+        with pytest.raises(Unprocessable, match="outside"):
+            await other.hub.load(session)
+    async with house(tmp_path / "a") as home:
+        await home.reload(session)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 STORY = {
     "scenes": [
-        {"match": "sleep", "turns": [{"tool_calls": [{"name": "bash", "input": {"command": "sleep 61.25"}}]}]},
+        {"match": "sleep", "turns": [{"tool_calls": [{"name": "bash", "input": {"command": "echo $$; sleep 61.25"}}]}]},
         {"match": "wait", "turns": [{"text": "It took a while.", "ttft_ms": 400}]},
         {"match": "hello", "turns": [{"text": "Hello."}]},
         {
@@ -196,7 +196,7 @@ async def test_a_prompt_that_was_accepted_runs_on_resume(server: Daemon) -> None
 
 async def test_a_call_that_ran_is_closed_as_outcome_unknown(server: Daemon) -> None:
     session = await create(server, mode="yolo")
-    await prompt_until(server, session, "sleep", "tool_start")
+    await prompt_until(server, session, "sleep", "tool_output_delta")
     server.restart()
     async with server.client() as http:
         state = await load(http, session)
