@@ -1,5 +1,6 @@
 """Every way in which a model call can fail gets its kind from what was said, and a sentence that helps."""
 
+import importlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -41,6 +42,12 @@ async def failure(url: str, **environ: str) -> ProviderError:
 async def failure_of(answer: bytes) -> ProviderError:
     async with CannedServer([answer]) as server:
         return await failure(server.url)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_sdk() -> None:
+    """Load the SDK before any deadline runs: the first time it takes seconds."""
+    importlib.import_module("anthropic")
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Recorded answers of the real service, through the real SDK, over a socket: what the adapter makes of the bytes."""
 
+import importlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +24,12 @@ MODEL = "claude-sonnet-4-5"
 ANSWERS = [name for name in names("anthropic-") if recording(name)["status"] == 200]
 WHOLE = [name for name in ANSWERS if recording(name)["expect"]["error"] is None]
 MODES = ["chunk=whole", "chunk=byte", "chunk=midline", "chunk=utf8", "chunk=random:7", "chunk=event,framing=close"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_sdk() -> None:
+    """Load the SDK before any deadline runs: the first time it takes seconds."""
+    importlib.import_module("anthropic")
 
 
 @pytest.fixture(scope="module")

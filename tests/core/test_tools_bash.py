@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agentcore.tools.output import MAX_SHOWN_BYTES
+from agentcore.tools.output import MAX_SHOWN_BYTES, LiveOutput
 from agentcore.tools.processes import Command, running
 from tests.core.test_tools import Workbench
 
@@ -64,6 +64,7 @@ async def appeared(path: Path) -> None:
         ("cat", "(no output)\n[exit code 0]"),
         ("pwd | sed 's:.*/::'", "project\n[exit code 0]"),
         ("printf 'a\\0b\\377\\303\\251'", "a\ufffdb\ufffdé\n[exit code 0]"),
+        ("printf 'a\\303'", "a\ufffd\n[exit code 0]"),
         ("[[ a == a ]] && echo bash", "bash\n[exit code 0]"),
         ("exec >&- 2>&-; sleep 0.05; exit 4", "(no output)\n[exit code 4]"),
     ],
@@ -203,6 +204,20 @@ async def test_output_is_said_while_the_command_runs(bench: Workbench) -> None:
             group.start_soon(answer)
             await bench.output("bash", command="echo ready?; until [ -e go ]; do sleep 0.01; done; echo bye")
     assert bench.said == ["ready?\n", "bye\n"]
+
+
+async def test_pieces_that_come_fast_are_said_together() -> None:
+    said: list[str] = []
+    output = LiveOutput(said.append)
+    async with anyio.create_task_group() as group:
+        group.start_soon(output.show)
+        for _ in range(1000):
+            output.take(b"x")
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    output.close()
+    assert "".join(said) == "x" * 1000
+    assert len(said) < 100
 
 
 async def test_many_small_writes_are_said_in_few_pieces(bench: Workbench) -> None:

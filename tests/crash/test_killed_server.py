@@ -1,7 +1,9 @@
 """The server is killed with SIGKILL and started again on its folders: what waited waits again, what ran is told."""
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -194,10 +196,21 @@ async def test_a_prompt_that_was_accepted_runs_on_resume(server: Daemon) -> None
     assert (done["prompt_id"], done["text"]) == (accepted.json()["prompt_id"], "It took a while.")
 
 
-async def test_a_call_that_ran_is_closed_as_outcome_unknown(server: Daemon) -> None:
+@pytest.fixture
+async def sleeping(server: Daemon) -> AsyncIterator[tuple[str, int]]:
+    """A session whose command was running when the server was killed, and the id of the command's process group."""
     session = await create(server, mode="yolo")
-    await prompt_until(server, session, "sleep", "tool_output_delta")
+    async with server.stream(session) as stream, server.client() as http:
+        await http.post(f"/v1/sessions/{session}/prompt", json={"text": "sleep"})
+        group = int((await stream.until("tool_output_delta"))[-1].json["text"])
     server.restart()
+    yield session, group
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+async def test_a_call_that_ran_is_closed_as_outcome_unknown(server: Daemon, sleeping: tuple[str, int]) -> None:
+    session, _ = sleeping
     async with server.client() as http:
         state = await load(http, session)
         assert (state["busy"], state["interrupted"], state.get("waiting_for")) == (False, True, None)
@@ -211,6 +224,13 @@ async def test_a_call_that_ran_is_closed_as_outcome_unknown(server: Daemon) -> N
     assert (end["is_error"], end["cancelled"]) == (True, False)
     assert len(of_kind(events, "tool_start")) == 1
     assert of_kind(events, "done")[0]["stop_reason"] == "end_turn"
+
+
+@pytest.mark.xfail(strict=True, reason="nothing sweeps at the start what a killed server left running")
+async def test_what_a_killed_server_left_running_is_ended_at_the_next_start(sleeping: tuple[str, int]) -> None:
+    _, group = sleeping
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
 
 
 async def test_the_stale_discovery_file_of_a_killed_server_is_swept(server: Daemon) -> None:
