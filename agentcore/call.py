@@ -88,6 +88,8 @@ class Calls:
         checked = self._check(call)
         if isinstance(checked, Refused):
             return checked
+        if self._gate.needs_answer(checked.call, checked.tool, checked.input):
+            await self._log.sync()  # a person may take days: the model's answer must not depend on that
         match await self._gate.decide(call, checked.call, checked.tool, checked.input):
             case Deny(reason):
                 return Refused(call, reason)
@@ -112,7 +114,8 @@ class Calls:
         )
         started, printed = self._clock.monotonic(), _Printed()
         try:
-            # The last barrier before an irreversible effect: what may have happened is on disk.
+            # The last barrier before an irreversible effect: the message that asked for it and what may have happened
+            # are on disk, so a crash neither pays for the model's call again nor hides this one.
             await self._log.sync()
             started = self._clock.monotonic()
             outcome = await self._run(ready, turn, printed)

@@ -1,18 +1,17 @@
 """Makes a tool's text safe for the transcript: no NUL, no broken UTF-8, no endless output."""
 
+import re
+
 OUTPUT_LIMIT_BYTES = 30_000  # the contract's cap of a result, where a tool declares no other
 HARD_LIMIT_BYTES = 256 * 1024  # no tool may declare more
 
 
+_UNSAFE = re.compile("[\x00\ud800-\udfff]")
+
+
 def safe_text(text: str) -> str:
     """Replace what no JSON reader or model service takes: NUL and lone surrogates."""
-    if "\0" in text:
-        text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode(errors="replace").decode()
-    return text
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def cap_output(text: str, limit_bytes: int = OUTPUT_LIMIT_BYTES) -> tuple[str, bool]:

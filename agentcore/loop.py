@@ -66,8 +66,8 @@ async def _turn(loop: Loop) -> StopReason | None:
     loop.log.emit(TurnStart(turn=turn))
     try:
         verdict = await loop.model.call(turn, loop.make_request(), loop.provider)
-        # Durable before any tool runs: a crash never pays for this call again.
-        await loop.log.sync()
+        if verdict.next is not Next.TOOLS:  # calls see to it themselves, with one barrier for message and `tool_start`
+            await loop.log.sync()
         match verdict.next:
             case Next.TOOLS:
                 return await _tool_round(loop, turn)

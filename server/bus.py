@@ -46,6 +46,8 @@ class Bus:
         self._ring: list[bytes | None] = []
         """Made with the first frame: most loaded sessions are idle, and an empty ring takes 32 KiB."""
         self._bytes = 0
+        self._taken: tuple[int, bytes, int] | None = None
+        """Cursor and answer of the last `take` since the last frame: readers side by side share one chunk."""
         self._moved = anyio.Event()
         self._is_waited_for = False
         self.cursors: set[Cursor] = set()
@@ -66,6 +68,7 @@ class Bus:
         self._ring[slot] = frame
         self._bytes += len(frame)
         self.head = seq
+        self._taken = None
         if self._bytes > self._max_bytes:
             self._evict()
         self._wake()
@@ -74,14 +77,12 @@ class Bus:
         """All frames after `cursor`, joined up to CHUNK_BYTES, and the number of the last. Raises: Evicted."""
         if cursor + 1 < self.oldest:
             raise Evicted
-        first, last = cursor + 1, self.head
-        frames = self._frames(first, last)
-        total = 0
-        for index, frame in enumerate(frames):
-            total += len(frame)
-            if total > CHUNK_BYTES and index:
-                return b"".join(frames[:index]), first + index - 1
-        return b"".join(frames), last
+        if cursor >= self.head:
+            return b"", self.head
+        if self._taken is None or self._taken[0] != cursor:
+            self._taken = (cursor, *self._join(cursor + 1, self.head))
+        _, chunk, last = self._taken
+        return chunk, last
 
     async def wait_beyond(self, cursor: int) -> None:
         """Return when there is something after `cursor`, or the bus is closed."""
@@ -106,9 +107,16 @@ class Bus:
             self._is_waited_for = True
             self._wake()
 
+    def _join(self, first: int, last: int) -> tuple[bytes, int]:
+        frames = self._frames(first, last)
+        total = 0
+        for index, frame in enumerate(frames):
+            total += len(frame)
+            if total > CHUNK_BYTES and index:
+                return b"".join(frames[:index]), first + index - 1
+        return b"".join(frames), last
+
     def _frames(self, first: int, last: int) -> list[bytes]:
-        if first > last:
-            return []
         low, high = first % self._size, last % self._size
         held = self._ring[low : high + 1] if low <= high else self._ring[low:] + self._ring[: high + 1]
         return [frame for frame in held if frame is not None]

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from anyio import to_thread
 from pydantic import BaseModel, JsonValue
 
 from agentcore.events import Mode
@@ -63,7 +64,7 @@ class SessionGate:
             digest=digest_of(effective.name, effective.input or {}),
             reasons=(opinion.reason,),
             suggested_rules=() if tool.spec.asks else (str(narrowest_rule(effective)),),
-            display=tool.preview(input),
+            display=await to_thread.run_sync(tool.preview, input),  # it reads files
         )
         return _decision(await self._asker.ask(question), tool.spec)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from agentcore.tools.texts import safe_text
+from agentcore.caps import safe_text
 
 MAX_COMPARED = 4_000_000
 """Pairs of lines; a larger changed region is shown as replaced as a whole."""
@@ -63,8 +63,7 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Opcode]]:
         return
     matcher = SequenceMatcher(None, old[start:old_end], new[start:new_end])
     for group in matcher.get_grouped_opcodes(CONTEXT):
-        if any(opcode[0] != "equal" for opcode in group):
-            yield [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in group]
+        yield [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in group]
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

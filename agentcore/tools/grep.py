@@ -7,12 +7,13 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from agentcore.caps import safe_text
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.environment import command_environ
 from agentcore.tools.inputs import Plain
 from agentcore.tools.ripgrep import TIMEOUT_S, Found, Place, locate, search
-from agentcore.tools.texts import bounded_lines, safe_name, safe_text
+from agentcore.tools.texts import bounded_lines, safe_name
 from agentcore.tools.threads import read_in_thread
 from agentcore.values import Value
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
+from agentcore.caps import safe_text
 from agentcore.ports import ToolError
 from agentcore.tools.files import MAX_WHOLE_BYTES
-from agentcore.tools.texts import safe_text
 
 MAX_LINES = 10_000
 """Lines that are looked at for the closest place; beyond it the error does without."""

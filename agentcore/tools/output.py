@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import anyio
 
-from agentcore.tools.texts import VISIBLE_BYTES, decode_end, decode_start, safe_text
+from agentcore.caps import safe_text
+from agentcore.tools.texts import VISIBLE_BYTES, decode_end, decode_start
 
 SHOW_EVERY_S = 0.05  # at most 20 deltas a second
 MAX_SHOWN_BYTES = 256 * 1024

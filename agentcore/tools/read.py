@@ -9,18 +9,19 @@ from typing import BinaryIO
 
 from pydantic import Field
 
+from agentcore.caps import HARD_LIMIT_BYTES, safe_text
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.editor import BOM, SNIFFED_BYTES, is_binary
 from agentcore.tools.files import entries_of, open_regular, opened_folder, take_snapshot
 from agentcore.tools.inputs import Plain
-from agentcore.tools.texts import decode_start, safe_name, safe_text
+from agentcore.tools.texts import decode_start, safe_name
 from agentcore.tools.threads import failures_told, read_in_thread
 from agentcore.tools.versions import FileVersions
 from agentcore.values import Value
 
 MAX_LINES = 2000
-MAX_BYTES = 256 * 1024  # the promise of the API
+MAX_BYTES = HARD_LIMIT_BYTES  # the promise of the API
 MAX_LINE_BYTES = 2000
 MAX_SIBLINGS = 2000
 """Names of a folder that are compared with a misspelt one."""
@@ -44,6 +45,7 @@ class ReadTool:
         read_only=True,
         parallel_safe=True,
         paths=("file_path",),
+        output_limit_bytes=HARD_LIMIT_BYTES,  # it keeps within bounds by itself, in whole lines
     )
 
     def __init__(self, workspace: Workspace, versions: FileVersions) -> None:

@@ -1,17 +1,11 @@
 """Text as it may leave a tool: valid UTF-8 without NUL, and bounded with a visible marker."""
 
 import codecs
-import re
 from collections.abc import Iterable
 
+from agentcore.caps import safe_text
+
 VISIBLE_BYTES = 28_000  # the loop cuts results above 30 KB; ours, with their markers, stay below
-
-_UNSAFE = re.compile("[\x00\ud800-\udfff]")
-
-
-def safe_text(text: str) -> str:
-    """Replace NUL and lone surrogates, which no provider and no journal takes."""
-    return _UNSAFE.sub("\ufffd", text)
 
 
 def safe_name(name: str) -> str:

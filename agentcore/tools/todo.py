@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from agentcore.caps import safe_text
 from agentcore.events import Todo, TodoItem
 from agentcore.ports import Outcome, ToolRoom, ToolSpec
-from agentcore.tools.texts import safe_text
 from agentcore.values import Value
 
 MAX_ITEMS = 100

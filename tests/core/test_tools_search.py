@@ -97,6 +97,24 @@ async def test_a_search_keeps_within_its_bounds(bench: Workbench, monkeypatch: p
     assert "search a smaller folder" in await bench.error("grep", pattern="hay")
 
 
+async def test_a_search_that_finds_too_much_is_ended(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = bench.put("rg", "#!/bin/sh\nprintf 'a\\0001:x\\n'; exec yes\n")
+    endless.chmod(0o755)
+    monkeypatch.setattr(ripgrep, "binary", lambda: str(endless))
+    with anyio.fail_after(10):  # well below the time that a search may take
+        output = await bench.output("grep", pattern="x", output_mode="content")
+    assert output == "a:1:x\n[the search was stopped early: there may be more]"
+
+
+async def test_ignore_files_count_outside_of_a_repository_too(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path)
+    bench.put(".gitignore", "*.log\n")
+    bench.put("x.log", "TODO")
+    bench.put("x.txt", "TODO")
+    assert await bench.output("grep", pattern="TODO") == "x.txt"
+    assert await bench.output("glob", pattern="x.*") == "x.txt"
+
+
 async def test_pipes_in_the_tree_do_not_hang_a_search(bench: Workbench) -> None:
     os.mkfifo(bench.root / "pipe")
     with anyio.fail_after(5):

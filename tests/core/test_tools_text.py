@@ -94,6 +94,12 @@ def test_a_diff_of_everything_is_bounded() -> None:
     assert diff.endswith("more lines of the diff not shown]\n")
 
 
+def test_a_large_changed_region_is_not_compared_line_by_line() -> None:
+    lines = [f"{number}\n" for number in range(3000)]
+    shuffled = random.Random(1).sample(lines, len(lines))
+    assert unified_diff("".join(lines), "".join(shuffled), "p").count("\n@@ -") == 1
+
+
 @pytest.mark.parametrize(
     ("text", "old", "new", "everywhere", "result"),
     [
