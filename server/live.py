@@ -77,6 +77,11 @@ class LiveSession:
         return self._phase in (Phase.CLOSING, Phase.CLOSED)
 
     @property
+    def is_closing(self) -> bool:
+        """It takes nothing any more, though it may still be in the hub."""
+        return self._phase in (Phase.CLOSING, Phase.CLOSED)
+
+    @property
     def waits_for_person(self) -> bool:
         return len(self._pending) > 0
 

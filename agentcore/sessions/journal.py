@@ -9,6 +9,8 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -73,18 +75,31 @@ class Journal:
             self._break(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         self.size += len(data)
 
-    def sync(self) -> None:
-        """Make everything appended so far durable. Blocking: call it in a worker. Raises: StorageUnavailable."""
+    def sync(self, file: int | None = None) -> None:
+        """Make everything appended so far durable. Blocking: call it in a worker, with a `descriptor` of its own.
+
+        Raises: StorageUnavailable.
+        """
         if self._broken is not None:
             raise StorageUnavailable(self._broken)
         size = self.size
         if size == self._synced:
             return
         try:
-            os.fdatasync(self._file)
+            os.fdatasync(self._file if file is None else file)
         except OSError as error:
-            self._break(error)
-        self._synced = size
+            self._broken = _sentence(error)  # no line is partial, so none is taken back
+            raise StorageUnavailable(self._broken) from error
+        self._synced = max(self._synced, size)
+
+    @contextmanager
+    def descriptor(self) -> Iterator[int]:
+        """A descriptor that stays open for a worker's `sync` though the session is closed meanwhile."""
+        file = os.dup(self._file)
+        try:
+            yield file
+        finally:
+            os.close(file)
 
     @property
     def needs_sync(self) -> bool:

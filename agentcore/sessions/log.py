@@ -77,7 +77,8 @@ class JournalLog:
 
     async def sync(self) -> None:
         if self._journal.needs_sync and not self._is_closed:
-            await anyio.to_thread.run_sync(self._journal.sync)
+            with self._journal.descriptor() as file:
+                await anyio.to_thread.run_sync(self._journal.sync, file)
 
     def close(self) -> None:
         """Take nothing more: what happens after this leaves no trace, as if the process had been killed here."""
