@@ -57,8 +57,8 @@ class LiveSession:
     def bind(self, agent: Agent) -> None:
         history = agent.history
         self.agent = agent
-        self.bus = Bus(agent.log.last_seq)
-        agent.log.listen(lambda seq, kind, line: self.bus.publish(seq, frames.frame(seq, kind, line)))
+        self.bus = bus = Bus(agent.log.last_seq)
+        agent.log.listen(lambda seq, kind, line: bus.publish(seq, frames.frame(seq, kind, line)))
         self._pending = Pending(history.pending.values(), history.resolved, history.requests)
         self._phase = Phase.IDLE if agent.open_run is None else Phase.INTERRUPTED
 
@@ -71,10 +71,6 @@ class LiveSession:
     @property
     def is_busy(self) -> bool:
         return self._phase in (Phase.RUNNING, Phase.CLOSING)
-
-    @property
-    def is_closing(self) -> bool:
-        return self._phase in (Phase.CLOSING, Phase.CLOSED)
 
     @property
     def is_closing(self) -> bool:

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ COMMAND = Path(sys.executable).with_name("agentcore")
 START_S = 30.0
 WAIT_S = 20.0
 """Bound of every single wait; far beyond what a healthy server takes."""
+DISPLAY_ONLY = frozenset({"text_delta", "thinking_delta", "tool_call_delta", "tool_output_delta", "waiting"})
+"""Events that the contract keeps out of the journal."""
 TOKEN = "daemon-under-test-0123456789abcdef"
 
 
@@ -285,25 +287,29 @@ class Stream:
 
     async def until(self, event: str) -> list[Frame]:
         """Everything up to and including the next event of that type."""
-        frames = [await self.next()]
-        while frames[-1].event != event:
-            frames.append(await self.next())
-        return frames
+        return await self._until(lambda frame: frame.event == event)
+
+    async def until_seq(self, seq: int) -> list[Frame]:
+        """Everything up to and including the event of that number."""
+        return await self._until(lambda frame: frame.id == seq)
 
     async def until_idle(self) -> list[Frame]:
         """Everything up to and including the next `status` that is not busy."""
-        frames = await self.until("status")
-        while frames[-1].json["busy"]:
-            frames += await self.until("status")
-        return frames
+        return await self._until(lambda frame: frame.event == "status" and not frame.json["busy"])
 
     async def to_end(self) -> list[Frame]:
         frames: list[Frame] = []
-        try:
+        with anyio.fail_after(WAIT_S), suppress(anyio.EndOfStream):
             while True:
                 frames.append(await self.next())
-        except anyio.EndOfStream:
-            return frames
+        return frames
+
+    async def _until(self, is_last: Callable[[Frame], bool]) -> list[Frame]:
+        with anyio.fail_after(WAIT_S):  # as a whole: comments come for ever
+            frames = [await self.next()]
+            while not is_last(frames[-1]):
+                frames.append(await self.next())
+        return frames
 
     def _take_frames(self) -> bool:
         self._frames.extend(self.wire.frames())

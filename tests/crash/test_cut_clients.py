@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from agentcore.events import head_of
-from tests.daemon import WAIT_S, Daemon, Frame, Wire, running
+from tests.daemon import DISPLAY_ONLY, WAIT_S, Daemon, Frame, Wire, running
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,6 @@ SEEDS = 10
 CLIENTS = 100  # for each seed
 FLOODED = 6  # of them: cut early in a run of more deltas than the ring holds
 RING = 4096  # the promise of the API
-DISPLAY_ONLY = {"text_delta", "thinking_delta", "tool_call_delta", "tool_output_delta"}
 WORK = {
     "delta_delay_ms": 2,
     "turns": [

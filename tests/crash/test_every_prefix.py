@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from agentcore.events import TextDelta
 from agentcore.ports import ModelRequest
 from agentcore.providers.scripted.provider import ScriptedProvider
 from agentcore.providers.scripted.script import Script
@@ -226,7 +227,7 @@ async def test_the_numbers_of_a_second_million_are_reserved_before_they_are_give
             live = await home.reload(crashed.session)
             bases.append(live.bus.head)
             for text in "abcdefghijklm":
-                live.agent.notice("info", text, text)
+                live.agent.log.emit(TextDelta(text=text))  # no line of the journal tells of these numbers
             assert live.bus.head == bases[-1] + 13
     assert [base % 10 for base in bases] == [0, 0, 0]
     assert bases[1] > bases[0] + 13

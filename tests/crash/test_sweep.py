@@ -11,13 +11,12 @@ import pytest
 
 from agentcore.events import head_of
 from tests.crash.stories import check_journal, of_kind
-from tests.daemon import Daemon, Frame, running
+from tests.daemon import DISPLAY_ONLY, Daemon, Frame, running
 
 pytestmark = pytest.mark.anyio
 
 SEEDS = 8
 KILLS = 5  # for each seed
-DISPLAY_ONLY = {"text_delta", "thinking_delta", "tool_call_delta", "tool_output_delta"}
 STORY = {
     "delta_delay_ms": 1,
     "turns": [

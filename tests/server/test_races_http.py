@@ -18,13 +18,15 @@ pytestmark = pytest.mark.anyio
 ROUNDS = 50
 ASKING = {"turns": [{"tool_calls": [{"name": "bash", "input": {"command": "true"}}]}, {"text": "Done."}]}
 SHORT = {"turns": [{"text": "Hello."}]}
+STUBBORN = {"turns": [{"tool_calls": [{"name": "bash", "input": {"command": "trap '' TERM; echo on; sleep 61"}}]}]}
 LONG = {"turns": [{"text": "Too late.", "ttft_ms": 60_000}]}
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with running(tmp_path_factory.mktemp("races")) as daemon:
-        for name, script in (("asking", ASKING), ("short", SHORT), ("long", LONG)):
+    with running(tmp_path_factory.mktemp("races"), "--allow-yolo") as daemon:
+        scripts = {"asking": ASKING, "short": SHORT, "long": LONG, "stubborn": STUBBORN}
+        for name, script in scripts.items():
             daemon.script(name, script)
         yield daemon
 
@@ -51,6 +53,10 @@ async def together(*requests: Callable[[], Awaitable[httpx.Response]]) -> list[h
             for at, request in enumerate(requests):
                 group.start_soon(send, at, request)
     return [answers[at] for at in range(len(requests))]
+
+
+def deleting(http: httpx.AsyncClient, path: str) -> Callable[[], Awaitable[httpx.Response]]:
+    return lambda: http.delete(path)
 
 
 def posting(http: httpx.AsyncClient, path: str, body: dict[str, object]) -> Callable[[], Awaitable[httpx.Response]]:
@@ -148,7 +154,7 @@ async def test_a_delete_beside_a_prompt_leaves_a_session_that_can_be_loaded(
     for round in range(20):
         session = await create(http, "long")
         path = f"/v1/sessions/{session}"
-        requests = [posting(http, f"{path}/prompt", {"text": "go"}), lambda path=path: http.delete(path)]
+        requests = [posting(http, f"{path}/prompt", {"text": "go"}), deleting(http, path)]
         answers = await together(*(requests if round % 2 else reversed(requests)))
         prompted, deleted = answers if round % 2 else reversed(answers)
         assert told(prompted) in [(202, None), (410, "session_closed"), (404, "not_found")]
@@ -164,7 +170,7 @@ async def test_two_deletes_are_one(served: Daemon, http: httpx.AsyncClient) -> N
     for _ in range(10):
         session = await create(http, "long")
         await http.post(f"/v1/sessions/{session}/prompt", json={"text": "go"})
-        answers = await together(*[lambda: http.delete(f"/v1/sessions/{session}")] * 3)
+        answers = await together(*[deleting(http, f"/v1/sessions/{session}")] * 3)
         assert {answer.status_code for answer in answers} <= {204, 404}
         assert answers[0].status_code == 204
         assert kinds(served.events(session)).count("session_closed") == 1
@@ -178,7 +184,7 @@ async def test_a_load_beside_a_delete_gives_a_session_that_works_or_says_that_it
         session = await create(http, "short")
         await http.post(f"/v1/sessions/{session}/prompt", json={"text": "go"})
         _, loaded = await together(
-            lambda: http.delete(f"/v1/sessions/{session}"), posting(http, "/v1/sessions", {"resume": session})
+            deleting(http, f"/v1/sessions/{session}"), posting(http, "/v1/sessions", {"resume": session})
         )
         assert loaded.status_code in (200, 201, 409, 423)
         check_journal(served.journal(session).read_bytes())
@@ -186,6 +192,31 @@ async def test_a_load_beside_a_delete_gives_a_session_that_works_or_says_that_it
         assert again.status_code in (200, 201)
         done = await http.post(f"/v1/sessions/{session}/prompt", json={"text": "go", "wait": True})
         assert (done.status_code, done.json()["text"]) == (200, "Hello.")
+
+
+async def test_a_session_that_is_being_closed_is_not_handed_out(served: Daemon, http: httpx.AsyncClient) -> None:
+    """A command that does not end at once keeps the session closing; whoever loads it then is told to come again."""
+    session = await create(http, "stubborn")
+    path = f"/v1/sessions/{session}"
+    await http.patch(path, json={"mode": "yolo"})
+    async with served.stream(session) as stream:
+        await http.post(f"{path}/prompt", json={"text": "go"})
+        await stream.until("tool_output_delta")
+        answers = []
+
+        async def delete() -> None:
+            answers.append(await http.delete(path))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(delete)
+            with anyio.fail_after(10):
+                while told(answer := await http.post(f"{path}/prompt", json={"text": "go"}))[0] != 410:
+                    assert told(answer) == (409, "session_busy")
+            loaded = await http.post("/v1/sessions", json={"resume": session})
+            assert answers == []
+            assert told(loaded) == (409, "session_opening")
+    assert [answer.status_code for answer in answers] == [204]
+    assert (await http.post("/v1/sessions", json={"resume": session})).status_code == 201
 
 
 async def test_two_loads_at_once_make_one_session(served: Daemon, http: httpx.AsyncClient) -> None:

@@ -12,13 +12,12 @@ import pytest
 from agentcore.events import head_of
 from server.routes import events as route
 from server.routes.events import Reader
-from tests.daemon import Daemon, Frame, Stream, numbered, running
+from tests.daemon import DISPLAY_ONLY, Daemon, Frame, numbered, running
 from tests.fakes import house
 
 pytestmark = pytest.mark.anyio
 
 RING = 4096  # the promise of the API
-DISPLAY_ONLY = {"text_delta", "thinking_delta", "tool_call_delta", "tool_output_delta", "waiting"}
 ODD = "first\u2028second\u2029third\u0085fourth\r\nfifth\rsixth \U0001f600"
 STORY = {
     "scenes": [
@@ -69,14 +68,6 @@ async def play(http: httpx.AsyncClient, session: str, text: str = "go") -> int:
     return int((await http.get(f"/v1/sessions/{session}")).json()["last_seq"])
 
 
-async def read_upto(stream: Stream, seq: int) -> list[Frame]:
-    """Everything up to and including that number."""
-    frames = [await stream.next()]
-    while frames[-1].id != seq:
-        frames.append(await stream.next())
-    return frames
-
-
 def ids(frames: list[Frame]) -> list[int | None]:
     return [frame.id for frame in numbered(frames)]
 
@@ -113,7 +104,7 @@ async def test_without_a_cursor_only_new_events_come(served: Daemon, http: httpx
     async with served.stream(session) as stream:
         await stream.until("snapshot")
         end = await play(http, session)
-        frames = await read_upto(stream, end)
+        frames = await stream.until_seq(end)
     assert ids(frames) == list(range(last + 1, end + 1))
 
 
@@ -122,7 +113,7 @@ async def test_a_cursor_brings_everything_after_it_once_and_in_order(
 ) -> None:
     last = await play(http, session, "edit")
     async with served.stream(session, after=3) as stream:
-        frames = await read_upto(stream, last)
+        frames = await stream.until_seq(last)
         await play(http, session)
         frames += await stream.until_idle()
     assert ids(frames) == list(range(4, ids(frames)[-1] + 1))
@@ -139,9 +130,9 @@ async def test_a_cursor_at_the_head_brings_nothing_old(served: Daemon, http: htt
 async def test_the_header_wins_over_the_query(served: Daemon, http: httpx.AsyncClient, session: str) -> None:
     last = await play(http, session)
     async with served.stream(session, after=last - 1, query="?after=1") as stream:
-        assert ids(await read_upto(stream, last)) == [last]
+        assert ids(await stream.until_seq(last)) == [last]
     async with served.stream(session, query=f"?after={last - 2}") as stream:
-        assert ids(await read_upto(stream, last)) == [last - 1, last]
+        assert ids(await stream.until_seq(last)) == [last - 1, last]
 
 
 MALFORMED = ["abc", "-1", "+1", "1.5", "1e3", "0x10", "1,2", "1 2", "12345678901234567", "perm-1", "null"]
@@ -173,7 +164,7 @@ async def test_the_journal_and_the_stream_have_the_same_bytes(
     await play(http, session, "odd")
     last = await play(http, session, "edit")
     async with served.stream(session, after=0) as stream:
-        frames = await read_upto(stream, last)
+        frames = await stream.until_seq(last)
     assert durable(frames) == served.lines(session)
     assert all(head_of(frame.data) == (frame.event, frame.id) for frame in numbered(frames))
 
@@ -184,7 +175,7 @@ async def test_lines_end_in_lf_alone_and_no_separator_is_left_bare(
     async with served.stream(session, after=0) as stream:
         await play(http, session, "odd")
         last = await play(http, session, "edit")
-        frames = await read_upto(stream, last)
+        frames = await stream.until_seq(last)
     raw = b"\n".join(frame.raw for frame in frames)
     shown = "".join(frame.json["text"] for frame in frames if frame.event == "text_delta")
     assert ODD in shown
@@ -201,7 +192,7 @@ async def test_behind_the_ring_the_journal_goes_on_and_a_gap_says_that_deltas_ar
     await play(http, session, "edit")
     last = await play(http, session, "flood")
     async with served.stream(session, after=2) as stream:
-        frames = await read_upto(stream, last)
+        frames = await stream.until_seq(last)
     oldest = last - RING + 1
     at = [frame.event for frame in frames].index("gap")
     assert [frame.raw for frame in frames[at - 1 : at]] == [b": gap"]
@@ -223,7 +214,7 @@ async def test_a_cursor_ahead_of_the_session_gets_a_gap_and_everything_held(
 ) -> None:
     last = await play(http, session)
     async with served.stream(session, after=last + 1) as stream:
-        frames = await read_upto(stream, last)
+        frames = await stream.until_seq(last)
     [gap] = [frame for frame in frames if frame.event == "gap"]
     assert gap.json == {"type": "gap", "reason": "ahead", "after": last + 1, "resumed_at": 1}
     assert ids(frames) == list(range(1, last + 1))
