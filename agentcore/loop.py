@@ -46,11 +46,11 @@ async def run_loop(loop: Loop) -> StopReason:
 
     Raises: ProviderError, RunFailed, StorageUnavailable, and Paused when it was told to stop at a border.
     """
-    messages = loop.transcript.messages
+    last = loop.transcript.last
     reason: StopReason | None = None
     if loop.transcript.open_calls:
         reason = await _finish_turn(loop)
-    elif messages and messages[-1].role == "assistant":
+    elif last is not None and last.role == "assistant":
         return "end_turn"  # the answer is there; only the run's end was missing
     while reason is None:
         if loop.must_pause():

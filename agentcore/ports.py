@@ -239,6 +239,8 @@ class Answer:
 
     allow: bool
     expired: bool = False
+    by_person: bool = True
+    """False when the server answered because nobody is there to."""
     reason: str | None = None
     mode: Mode | None = None
     scope: Scope = "once"

@@ -23,6 +23,10 @@ class Transcript:
         return tuple(self._messages)
 
     @property
+    def last(self) -> Message | None:
+        return self._messages[-1] if self._messages else None
+
+    @property
     def batch(self) -> tuple[ToolCall, ...]:
         """All calls of the last message, while at least one is open."""
         if not self._messages or self._messages[-1].role != "assistant":

@@ -33,6 +33,9 @@ from server.schemas import AnswerBody, PromptAccepted, SessionState, Snapshot
 
 logger = logging.getLogger(__name__)
 
+UNATTENDED = "unattended"
+"""Who answered when nobody was there to."""
+
 _NOT_NOW = {
     Phase.RUNNING: ("session_busy", "A run is going on. Wait for its `done`, or cancel it first."),
     Phase.CLOSING: ("session_closed", "The session is being closed. Load it again with POST /v1/sessions."),
@@ -184,8 +187,8 @@ class LiveSession:
         row = self._pending.of_call(question.call.id, question.digest) or self._open(question)
         if self.agent.settings.unattended == "deny":
             reason = "nobody is there to answer: the session runs unattended"
-            denied = _resolved(row, "denied", answered_by="unattended", reason=reason)
-            self._resolve(row, denied, Answer(allow=False, reason=reason))
+            denied = _resolved(row, "denied", answered_by=UNATTENDED, reason=reason)
+            self._resolve(row, denied, _answer_of(denied))
         expires_at = row.request.expires_at
         with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())):
             return await row.reply.wait()
@@ -367,6 +370,7 @@ def _check_answer(request: PermissionRequest, body: AnswerBody) -> None:
 def _answer_of(resolved: PermissionResolved) -> Answer:
     return Answer(
         allow=resolved.resolution == "allowed",
+        by_person=resolved.answered_by != UNATTENDED,
         reason=resolved.reason,
         mode=resolved.mode,
         scope=resolved.scope or "once",

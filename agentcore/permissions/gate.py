@@ -119,7 +119,8 @@ def _decision(answer: Answer, spec: ToolSpec) -> Decision:
         return Allow(mode=answer.mode, input=answer.updated_input)
     if answer.expired:
         return Deny(f"The request expired: nobody answered in time. Nobody denied it. {_NOT_AGAIN}")
-    said = f": {answer.reason}" if answer.reason else ""
+    who = "The user" if answer.by_person else "The server"
+    said = f": {answer.reason.rstrip('.')}." if answer.reason else "."
     if spec.asks == "plan":
-        return Deny(f"The user wants to keep planning{said or '.'} Plan mode is still on; revise the plan.")
-    return Deny(f"The user denied this call{said or '.'} {_NOT_AGAIN}")
+        return Deny(f"{who} did not approve the plan{said} Plan mode is still on; revise the plan.")
+    return Deny(f"{who} denied this call{said} {_NOT_AGAIN}")

@@ -87,7 +87,7 @@ def _cpu_ms_of_body(length: int) -> float:
             model="m", system="Be brief.", tools=(tool,), messages=transcript.messages, encoded=transcript.encoded
         )
         encode_body(request, "anthropic")
-        number = len(transcript.messages)
+        number = len(request.messages)
         transcript.add_user(f"u{number}", (Text(text=TEXT),))
         transcript.add_assistant(Message(id=f"a{number}", role="assistant", content=(Text(text=TEXT),)))
 

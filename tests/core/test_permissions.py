@@ -125,7 +125,9 @@ async def test_an_unattended_session_denies_and_shows_that_it_did(tmp_path: Path
         home.provider.script(use(ECHO), say("Denied."))
         events = await home.run(live, "go")
     resolved = next(event for event in events if event.type == "permission_resolved")
+    end = next(event for event in events if event.type == "tool_end")
     assert (resolved.resolution, resolved.answered_by) == ("denied", "unattended")
+    assert "The user" not in end.output
     assert "tool_start" not in kinds(events)
 
 

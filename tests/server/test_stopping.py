@@ -176,7 +176,7 @@ async def test_a_second_signal_exits_at_once_and_leaves_the_journal_as_a_kill_wo
             began = time.monotonic()
             server.signal(second)
             assert await server.wait() == 128 + second
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < 3.0  # at once, and not after the ten seconds for a border
     (server.cwd / "go").touch()  # lets the orphaned command end
     events = check_journal(server.journal(session).read_bytes())
     assert kinds(events)[-1] == "tool_start"
