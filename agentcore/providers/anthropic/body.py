@@ -1,7 +1,8 @@
 """The body of a Messages request, joined from bytes.
 
 The bytes of a message are made once and kept in `ModelRequest.encoded`; they depend on nothing but the message, the
-provider and the model. A message that keeps its id must therefore never change. A mark for the vendor's cache is put
+provider and the model. A message that keeps its id must therefore never change. Those of older messages are kept as
+one piece, so a request costs the same in a long conversation as in a short one. A mark for the vendor's cache is put
 into a copy of the kept bytes, so requests of one context share every byte of their beginning, marks aside.
 """
 
@@ -17,6 +18,7 @@ from agentcore.providers.anthropic.models import output_tokens
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _MARKED_MESSAGES = 2  # the newest, and the one where the request before it ended
+_NEWER_MESSAGES = 64  # looked at one by one; with twice as many the older half joins the piece before it
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _EMPTY_PROMPT = "(empty message)"
 
@@ -34,10 +36,10 @@ def encode_body(request: ModelRequest, provider: str) -> bytes:
         ]
     if request.system.strip():
         parts += [b',"system":[', _marked(to_json({"type": "text", "text": request.system})), b"]"]
-    messages = _encoded_messages(request, provider)
-    _mark_newest(messages, request.messages)
-    parts += [b',"messages":[', b",".join(filter(None, messages)), b"]}"]
-    return b"".join(parts)
+    older, newer = _encoded_messages(request, provider)
+    _mark_newest(newer, request.messages[-len(newer) :])
+    parts += [b',"messages":[', older, b"," if older else b"", _joined(newer), b"]}"]
+    return b"".join(parts)  # the one place where older messages are copied
 
 
 def withhold_thinking(request: ModelRequest, provider: str) -> bool:
@@ -47,6 +49,8 @@ def withhold_thinking(request: ModelRequest, provider: str) -> bool:
     """
     found = False
     prefix = _prefix(provider, request.model)
+    for key in [key for key in request.encoded if key.startswith(f"{prefix}..")]:
+        del request.encoded[key]
     for message in request.messages:
         spoken = tuple(block for block in message.content if not _is_thinking(block))
         if len(spoken) < len(message.content):
@@ -77,18 +81,44 @@ def _tool(name: str, description: str, schema: dict[str, JsonValue]) -> Wire:
     return {"name": name, "description": description, "input_schema": schema}
 
 
-def _encoded_messages(request: ModelRequest, provider: str) -> list[bytes]:
-    """The bytes of each message, b"" where nothing of it may be sent."""
-    kept = request.encoded
-    prefix = _prefix(provider, request.model)
-    found = []
-    for message in request.messages:
+def _encoded_messages(request: ModelRequest, provider: str) -> tuple[bytes, list[bytes]]:
+    """The joined bytes of the older messages and those of each newer one, b"" where nothing of it may be sent."""
+    kept, messages, prefix = request.encoded, request.messages, _prefix(provider, request.model)
+    start = len(messages)
+    while start and _until(prefix, messages[start - 1]) not in kept:
+        start -= 1
+    older = kept[_until(prefix, messages[start - 1])] if start else b""
+    newer = []
+    for message in messages[start:]:
         key = prefix + message.id
         wire = kept.get(key)
         if wire is None:
             wire = kept[key] = _encode_message(message, provider, request.model)
-        found.append(wire)
-    return found
+        newer.append(wire)
+    if len(newer) < 2 * _NEWER_MESSAGES:
+        return older, newer
+    return _join_older(request, prefix, older, newer), newer[-_NEWER_MESSAGES:]
+
+
+def _join_older(request: ModelRequest, prefix: str, older: bytes, newer: Sequence[bytes]) -> bytes:
+    """Keep all but the newest messages as one piece, in the place of their own bytes and of the piece before."""
+    kept, messages = request.encoded, request.messages
+    start, end = len(messages) - len(newer), len(messages) - _NEWER_MESSAGES
+    for message in messages[start:end]:
+        del kept[prefix + message.id]
+    if start:
+        del kept[_until(prefix, messages[start - 1])]
+    piece = kept[_until(prefix, messages[end - 1])] = _joined([older, *newer[:-_NEWER_MESSAGES]])
+    return piece
+
+
+def _until(prefix: str, message: Message) -> str:
+    """The key of the joined bytes of all messages up to this one."""
+    return f"{prefix}..{message.id}"
+
+
+def _joined(wires: Sequence[bytes]) -> bytes:
+    return b",".join(filter(None, wires))
 
 
 def _prefix(provider: str, model: str) -> str:
