@@ -16,22 +16,34 @@ from pydantic import JsonValue, ValidationError
 from agentcore.batch import close_batch
 from agentcore.budget import DEFAULT_MAX_TURNS, Limits
 from agentcore.call import Calls, Refused
+from agentcore.caps import safe_text
 from agentcore.errors import BadRequest, ProviderError, RunFailed, StorageUnavailable, Unprocessable
-from agentcore.events import Cleared, Done, Error, Event, Notice, SessionUpdated, StopReason, UserMessage
+from agentcore.events import (
+    Cleared,
+    Done,
+    Error,
+    ModelEnd,
+    Notice,
+    PermissionRequest,
+    SessionUpdated,
+    StopReason,
+    TurnEnd,
+    UserMessage,
+)
 from agentcore.ids import new_message_id, new_prompt_id, new_run_id
 from agentcore.instructions import system_prompt
 from agentcore.loop import Loop, Paused, run_loop
 from agentcore.messages import Message, Text, ToolCall
 from agentcore.permissions.decision import Outlook
-from agentcore.permissions.gate import SessionGate, digest_of
-from agentcore.permissions.rules import parse_rule
+from agentcore.permissions.gate import SessionGate
+from agentcore.permissions.rules import narrowest_rule, parse_rule
 from agentcore.ports import Clock, ModelRequest, Provider, Tool
 from agentcore.session import Settings
 from agentcore.sessions.fold import History, OpenRun, title_from, updated
 from agentcore.sessions.log import JournalLog
 from agentcore.sessions.records import Context, Prompt
 from agentcore.sessions.store import OpenSession
-from agentcore.turn import Model
+from agentcore.turn import FAILED, Model
 from agentcore.usage import Usage
 
 logger = logging.getLogger(__name__)
@@ -41,6 +53,7 @@ UNKNOWN_OUTCOME = (
     " look before you repeat it."
 )
 INTERRUPTED_CALL = "interrupted by user"
+_INTERNAL = Error(code="internal", text="The run failed; the server's log has the details.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +127,8 @@ class Agent:
 
     def accept(self, text: str) -> Prompt:
         """Take a prompt into the journal: from here on it is not lost. Raises: StorageUnavailable."""
-        prompt = Prompt(prompt_id=new_prompt_id(), run_id=new_run_id(), text=text, ts=round(self._parts.clock.now(), 3))
+        now = round(self._parts.clock.now(), 3)
+        prompt = Prompt(prompt_id=new_prompt_id(), run_id=new_run_id(), text=safe_text(text), ts=now)
         self.log.record(prompt)
         self.history.run = OpenRun(prompt)
         self.history.ledger.begin_run()
@@ -128,21 +142,13 @@ class Agent:
         if run is None:
             return
         self._begin_message(run)
-        self._close_unknown(rerun_reads=False)
-        close_batch(self._calls, max(self.history.ledger.turns, 1), INTERRUPTED_CALL)
+        self._close_what_a_crash_left(rerun_reads=False)
         self._end(run, "interrupted", None)
 
     def update(self, change: SessionUpdated) -> None:
         """Change settings; mode counts at once, model and effort from the next run."""
         self.log.emit(change)
         self.history.settings = updated(self.settings, change)
-
-    def say_last(self, event: Event) -> None:
-        """The closing words of a run reach the stream even when the journal cannot be written any more."""
-        try:
-            self.log.emit(event)
-        except StorageUnavailable:
-            self.log.announce(event)
 
     def clear(self) -> None:
         """Begin a fresh context; the history stays readable."""
@@ -160,22 +166,32 @@ class Agent:
             raise ValueError(f"no permission rule: {rule[:80]!r}")
         self._parts.gate.grant(call_id, parsed, settled=settled)
 
-    def checked_input(self, tool_name: str, call_id: str, input: Mapping[str, JsonValue]) -> str:
-        """Validate an input that a person put in place of a call's, and return its digest. Raises: Unprocessable."""
-        tool = self._parts.tools.get(tool_name)
+    def rule_for(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> str:
+        """The narrowest rule that would allow a request's call with this input."""
+        return str(narrowest_rule(ToolCall(id=request.call_id, name=request.tool_name, input=dict(input))))
+
+    def check_input(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> None:
+        """Check an input that a person puts in the place of a request's. Raises: Unprocessable.
+
+        It must be valid, not denied, and touch no protected path that the request did not name.
+        """
+        tool = self._parts.tools.get(request.tool_name)
         if tool is None:
-            raise Unprocessable(f"There is no tool {tool_name!r} any more.")
+            raise Unprocessable(f"There is no tool {request.tool_name!r} any more.")
         try:
             tool.spec.input.model_validate(dict(input))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise Unprocessable(f"updated_input does not fit {tool_name}: {where}: {first['msg']}") from error
-        call = ToolCall(id=call_id, name=tool_name, input=dict(input))
-        opinion = self._parts.gate.judge(call, tool.spec)
+            raise Unprocessable(f"updated_input does not fit {tool.spec.name}: {where}: {first['msg']}") from error
+        asked = ToolCall(id=request.call_id, name=request.tool_name, input=request.input)
+        call = asked.model_copy(update={"input": dict(input)})
+        gate = self._parts.gate
+        opinion = gate.judge(call, tool.spec)
         if opinion.outlook is Outlook.DENY:
             raise Unprocessable(f"updated_input is denied: {opinion.reason}")
-        return digest_of(tool_name, input)
+        if not gate.protected(call, tool.spec) <= gate.protected(asked, tool.spec):
+            raise Unprocessable("updated_input leads to a protected path that the request did not show.")
 
     def claim(self) -> None:
         """Make the open run cancellable from now on, before `run` has begun to run."""
@@ -210,7 +226,6 @@ class Agent:
             return None
         finally:
             self._scope = None
-        self._close_calls()
         return self._end(run, reason, error)
 
     async def _attempt(self, run: OpenRun) -> tuple[StopReason, Error | None]:
@@ -218,7 +233,7 @@ class Agent:
         try:
             provider, model = self._parts.provider_of(self.model)
             self._begin_message(run)
-            self._close_unknown(rerun_reads=True)
+            self._close_what_a_crash_left(rerun_reads=True)
             return await run_loop(self._loop(provider, self._request_maker(model))), None
         except ProviderError as error:
             return "error", Error(
@@ -232,7 +247,7 @@ class Agent:
             raise
         except Exception:
             logger.exception("run %s of session %s failed", run.prompt.run_id, self.id)
-            return "error", Error(code="internal", text="The run failed; the server's log has the details.")
+            return "error", _INTERNAL
 
     def _loop(self, provider: Provider, make_request: Callable[[], ModelRequest]) -> Loop:
         limits = Limits(max_turns=self.settings.max_turns or DEFAULT_MAX_TURNS)
@@ -247,6 +262,7 @@ class Agent:
             limits=limits,
             make_request=make_request,
             must_pause=lambda: self._must_pause,
+            last_stop=history.last_stop,
         )
 
     def _request_maker(self, model: str) -> Callable[[], ModelRequest]:
@@ -282,30 +298,42 @@ class Agent:
         message = UserMessage(
             id=new_message_id(), prompt_id=run.prompt.prompt_id, content=(Text(text=run.prompt.text),)
         )
+        self.history.transcript.check_closed()
         self.log.emit(message)
         self.history.transcript.add_user(message.id, message.content)
         run.has_message = True
 
-    def _close_unknown(self, *, rerun_reads: bool) -> None:
-        """Close the calls that were running when the process stopped; reads may simply run again."""
+    def _close_what_a_crash_left(self, *, rerun_reads: bool) -> None:
+        """End the model call and the calls that were going on when the process stopped; reads may run again."""
+        history = self.history
+        if history.open_turn is not None and not self._calls.open_calls:
+            if history.is_calling:
+                self.log.emit(ModelEnd(turn=history.open_turn, stop_reason=FAILED, request_ms=0))
+            self.log.emit(TurnEnd(turn=history.open_turn))
         for call in self._calls.open_calls:
             tool = self._parts.tools.get(call.name)
             is_rerun = rerun_reads and tool is not None and tool.spec.read_only
-            if call.id in self.history.started and not is_rerun:
-                self._calls.refuse(Refused(call, UNKNOWN_OUTCOME), max(self.history.ledger.turns, 1))
-        self.history.started.clear()
+            if call.id in history.started and not is_rerun:
+                self._calls.refuse(Refused(call, UNKNOWN_OUTCOME, has_started=True), self._turn)
+        history.started.clear()
+        history.open_turn, history.is_calling = None, False
 
-    def _close_calls(self) -> None:
-        """Pair what a failure left open, so that the transcript can be sent again."""
-        try:
-            close_batch(self._calls, max(self.history.ledger.turns, 1), INTERRUPTED_CALL)
-        except StorageUnavailable:
-            logger.warning("session %s: calls stay open, its journal cannot be written", self.id)
+    @property
+    def _turn(self) -> int:
+        return max(self.history.ledger.turns, 1)
 
     def _end(self, run: OpenRun, reason: StopReason, error: Error | None) -> RunResult:
+        """Pair what is open and say `done`, once, whatever it takes."""
+        try:
+            close_batch(self._calls, self._turn, INTERRUPTED_CALL)
+        except StorageUnavailable:
+            logger.warning("session %s: calls stay open, its journal cannot be written", self.id)
+        except Exception:
+            logger.exception("run %s of session %s could not be closed", run.prompt.run_id, self.id)
+            reason, error = "error", _INTERNAL
         ledger, prompt = self.history.ledger, run.prompt
         if error is not None:
-            self.say_last(error)
+            self.log.say_last(error)
         done = Done(
             run_id=prompt.run_id,
             prompt_id=prompt.prompt_id,
@@ -314,6 +342,6 @@ class Agent:
             usage=ledger.run,
             turns=ledger.turns,
         )
-        self.say_last(done)
         self.history.run = None
+        self.log.say_last(done)
         return RunResult(prompt.run_id, prompt.prompt_id, reason, ledger.text, ledger.run, ledger.turns, error)

@@ -30,7 +30,7 @@ async def run_batch(calls: Calls, turn: int) -> None:
 def close_batch(calls: Calls, turn: int, text: str) -> None:
     """Give every open call a result without running it."""
     for call in calls.open_calls:
-        calls.refuse(Refused(call, text, cancelled=True), turn)
+        calls.refuse(Refused(call, text), turn)
 
 
 def _groups(calls: Calls) -> Iterator[list[ToolCall]]:

@@ -15,7 +15,7 @@ import anyio
 from pydantic import BaseModel, ValidationError
 
 from agentcore.caps import cap_output, safe_text
-from agentcore.events import ToolEnd, ToolOutputDelta, ToolStart
+from agentcore.events import Notice, ToolEnd, ToolOutputDelta, ToolStart
 from agentcore.messages import ToolCall, ToolResult
 from agentcore.ports import Allow, Clock, Deny, EventLog, Gate, Outcome, Tool, ToolError, ToolRoom
 from agentcore.transcript import Transcript
@@ -24,6 +24,7 @@ from agentcore.turn import INTERRUPTED
 log = logging.getLogger(__name__)
 
 _NEAR_NAMES = 3
+_NAME_CHARS = 64  # what vendors allow a tool's name to have
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,10 @@ class Refused:
 
     call: ToolCall
     text: str
-    cancelled: bool = False
+    has_started: bool = False
+    """It began before the process stopped; its `tool_start` is in the journal."""
+    notice: Notice | None = None
+    """What people are told besides."""
 
 
 @dataclass(slots=True)
@@ -126,20 +130,24 @@ class Calls:
 
     def refuse(self, refused: Refused, turn: int) -> None:
         """Close a call that does not run."""
+        if refused.notice is not None:
+            self._log.emit(refused.notice.model_copy(update={"turn": turn}))
+        output, truncated = cap_output(refused.text)
         end = ToolEnd(
             turn=turn,
             call_id=refused.call.id,
             tool_name=refused.call.name,
-            output=refused.text,
+            output=output,
             is_error=True,
-            cancelled=refused.cancelled,
+            cancelled=not refused.has_started,
+            truncated=truncated,
         )
         self._close(refused.call, end)
 
     def _check(self, call: ToolCall) -> Ready | Refused:
         tool = self._tools.get(call.name)
         if tool is None:
-            return Refused(call, self._unknown(call.name))
+            return self._unknown(call)
         if call.input is None:
             text = f"The input of {call.name} was cut off or is no JSON object. Call it again with complete JSON."
             return Refused(call, text)
@@ -150,10 +158,12 @@ class Calls:
             return Refused(call, _explain(call.name, error))
         return Ready(call, tool, parsed)
 
-    def _unknown(self, name: str) -> str:
-        log.warning("the model called an unknown tool %.60r", name)
+    def _unknown(self, call: ToolCall) -> Refused:
+        name = call.name[:_NAME_CHARS]
         near = difflib.get_close_matches(name, self._tools, n=_NEAR_NAMES) or sorted(self._tools)
-        return f"There is no tool {name!r}. Use one of: {', '.join(near)}."
+        told = f"There is no tool {name!r}. Use one of: {', '.join(near)}."
+        notice = Notice(level="warning", code="unknown_tool", text=f"The model called an unknown tool: {name!r}.")
+        return Refused(call, told, notice=notice)
 
     async def _run(self, ready: Ready, turn: int, printed: _Printed) -> Outcome:
         spec = ready.tool.spec

@@ -201,7 +201,7 @@ class ToolEnd(Event):
     """For people where it says more than the output: a unified diff, say."""
     is_error: bool = False
     cancelled: bool = False
-    """True when the call was never started: interrupt, last turn, or a refusal of the batch."""
+    """True when the call was never started, so that there is no `tool_start`: refused, interrupted, no turn left."""
     duration_ms: int = 0
     """Wall time inside the tool, without waiting for permission."""
     truncated: bool = False

@@ -13,10 +13,11 @@ from agentcore.budget import Ledger, Limits
 from agentcore.call import Calls
 from agentcore.errors import RunFailed
 from agentcore.events import StopReason, TurnEnd, TurnStart
+from agentcore.messages import Message
 from agentcore.ports import EventLog, ModelRequest, Provider
-from agentcore.stops import Next
+from agentcore.stops import Next, judge
 from agentcore.transcript import Transcript
-from agentcore.turn import Model
+from agentcore.turn import CANCELLED, FAILED, Model
 
 TURN_BUDGET_EXHAUSTED = "turn_budget_exhausted: not run, because this was the last model call that the run may make"
 
@@ -35,6 +36,8 @@ class Loop:
     make_request: Callable[[], ModelRequest]
     must_pause: Callable[[], bool]
     """Asked before each turn is counted."""
+    last_stop: str = ""
+    """Why the model stopped in the turn that a crash interrupted."""
 
 
 class Paused(Exception):
@@ -51,7 +54,7 @@ async def run_loop(loop: Loop) -> StopReason:
     if loop.transcript.open_calls:
         reason = await _finish_turn(loop)
     elif last is not None and last.role == "assistant":
-        return "end_turn"  # the answer is there; only the run's end was missing
+        reason = _end_of(loop.last_stop, last)
     while reason is None:
         if loop.must_pause():
             raise Paused
@@ -79,6 +82,18 @@ async def _turn(loop: Loop) -> StopReason | None:
                 raise RunFailed(verdict.code, verdict.text)
     finally:
         loop.log.emit(TurnEnd(turn=turn))
+
+
+def _end_of(stop: str, message: Message) -> StopReason | None:
+    """How a run ends whose last message is there and only its end was missing; None when another turn follows."""
+    if stop == CANCELLED:
+        return "interrupted"
+    if stop == FAILED:
+        raise RunFailed("server_error", "The model call had failed when the server stopped. Send the prompt again.")
+    verdict = judge(stop, message.content)
+    if verdict.next is Next.FAIL:
+        raise RunFailed(verdict.code, verdict.text)
+    return verdict.reason if verdict.next is Next.END else None
 
 
 async def _finish_turn(loop: Loop) -> StopReason | None:

@@ -20,6 +20,11 @@ class EventLog(Protocol):
     """Numbers events, journals the durable ones, and hands the bytes to its listeners."""
 
     @property
+    def session(self) -> str:
+        """The id of the session whose events these are."""
+        ...
+
+    @property
     def last_seq(self) -> int:
         """The highest number given out so far."""
         ...
@@ -29,6 +34,10 @@ class EventLog(Protocol):
 
         Raises: StorageUnavailable when the journal cannot take it; then nothing was published.
         """
+        ...
+
+    def say_last(self, event: Event) -> int:
+        """As `emit`, but it reaches the listeners even when the journal cannot be written: closing words."""
         ...
 
     async def sync(self) -> None:
@@ -249,6 +258,10 @@ class Answer:
 
 class Asker(Protocol):
     """Brings a question to whoever can answer it."""
+
+    def was_asked(self, call_id: str) -> bool:
+        """Whether a request of this call is open, or was answered, since before the process was started."""
+        ...
 
     async def ask(self, question: Ask) -> Answer: ...
 

@@ -3,10 +3,12 @@
 An adapter whose vendor reports a wrong reason corrects it in the adapter, not here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from agentcore.events import StopReason
+from agentcore.messages import Block, ToolCall
 
 
 class Next(Enum):
@@ -52,12 +54,25 @@ _MISSING_TOOL_CALL = Verdict(
 )
 
 
-def judge(stop: str, *, has_calls: bool) -> Verdict:
-    """Say how the run goes on after a model call that stopped for `stop`."""
+_EMPTY_PAUSE = Verdict(
+    Next.FAIL,
+    # Never asked again, for the same reason.
+    code="unexpected_stop_reason",
+    text="The model paused without having said anything. Send the prompt again.",
+)
+
+
+def judge(stop: str, content: Sequence[Block]) -> Verdict:
+    """Say how the run goes on after a model call that stopped for `stop` with this content."""
+    has_calls = any(isinstance(block, ToolCall) for block in content)
     verdict = _STOPS.get(stop)
     if verdict is None:
         text = f"The model stopped for a reason that is not known here: {stop[:80]!r}. The run ends to be safe."
         return Verdict(Next.FAIL, code="unexpected_stop_reason", text=text)
     if verdict.next is Next.TOOLS and not has_calls:
         return _MISSING_TOOL_CALL
+    if verdict.next is Next.AGAIN:
+        if has_calls:
+            return _STOPS["tool_use"]  # open calls are answered before anything is sent again
+        return verdict if content else _EMPTY_PAUSE
     return verdict

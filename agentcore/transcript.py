@@ -38,17 +38,20 @@ class Transcript:
         """Calls of the last message that have no result yet, in order."""
         return tuple(call for call in self.batch if call.id not in self._results)
 
-    def add_user(self, message_id: str, content: tuple[Block, ...]) -> None:
-        """Append what the user says, merged into a trailing user message so that roles alternate."""
+    def check_closed(self) -> None:
+        """Raises: ValueError while a call waits for its result; to be asked before a message is announced."""
         if self.open_calls:
             raise ValueError("tool calls are open: answer them first")
+
+    def add_user(self, message_id: str, content: tuple[Block, ...]) -> None:
+        """Append what the user says, merged into a trailing user message so that roles alternate."""
+        self.check_closed()
         if self._messages and self._messages[-1].role == "user":
             content = (*self._messages.pop().content, *content)
         self._messages.append(Message(id=message_id, role="user", content=content))
 
     def add_assistant(self, message: Message) -> None:
-        if self.open_calls:
-            raise ValueError("tool calls are open: answer them first")
+        self.check_closed()
         self._call_ids.update(call.id for call in message.tool_calls)
         self._messages.append(message)
 

@@ -36,6 +36,9 @@ from agentcore.stops import Next, Verdict, judge
 from agentcore.transcript import Transcript
 
 INTERRUPTED = "[interrupted by user]"
+FAILED = "failed"
+"""The stop reason of a `model_end` whose call failed."""
+CANCELLED = "interrupted"
 
 
 @dataclass(slots=True)
@@ -99,23 +102,22 @@ class Model:
 
     async def call(self, turn: int, request: ModelRequest, provider: Provider) -> Verdict:
         """Make one call, store its message, and say how the run goes on. Raises: ProviderError, StorageUnavailable."""
+        self._transcript.check_closed()
         label = f"{provider.name}/{request.model}"
         self.draft = draft = Draft(new_message_id(), provider.name, request.model)
-        timing = _Timing(self._clock.monotonic())
+        timing, stop = _Timing(self._clock.monotonic()), FAILED
         self._log.emit(ModelStart(turn=turn, model=label))
         try:
             finished = await self._stream(turn, request, provider, draft, timing)
-        except ProviderError:
-            self._log.emit(timing.end(turn, "failed", self._clock.monotonic()))
-            self._keep_text(turn, draft)
-            raise
+            stop = finished.stop
         except anyio.get_cancelled_exc_class():
-            self._log.emit(timing.end(turn, "interrupted", self._clock.monotonic()))
-            self._keep_text(turn, draft, mark=INTERRUPTED)
+            stop = CANCELLED
             raise
         finally:
             self.draft = None
-        self._log.emit(timing.end(turn, finished.stop, self._clock.monotonic()))
+            self._log.emit(timing.end(turn, stop, self._clock.monotonic()))
+            if stop in (FAILED, CANCELLED):
+                self._keep_text(turn, draft, mark=INTERRUPTED if stop == CANCELLED else "")
         self._account(turn, label, finished, provider.context_window(request.model))
         return self._store(turn, draft.message_id, finished)
 
@@ -158,10 +160,11 @@ class Model:
 
     def _store(self, turn: int, message_id: str, finished: Finished) -> Verdict:
         content = finished.content
-        verdict = judge(finished.stop, has_calls=any(isinstance(block, ToolCall) for block in content))
+        verdict = judge(finished.stop, content)
         if verdict.next in (Next.END, Next.FAIL):
             content = tuple(block for block in content if not isinstance(block, ToolCall))
         message = Message(id=message_id, role="assistant", content=self._with_unique_ids(content))
+        self._ledger.text = message.text
         self._append(turn, message, final=verdict.next is Next.END)
         return verdict
 
@@ -171,6 +174,7 @@ class Model:
             return
         text = "\n\n".join(piece for piece in ("".join(draft.text), mark) if piece)
         message = Message(id=draft.message_id, role="assistant", content=(Text(text=text),))
+        self._ledger.text = text
         self._append(turn, message, final=False)
 
     def _append(self, turn: int, message: Message, *, final: bool) -> None:
@@ -178,7 +182,6 @@ class Model:
             return
         self._log.emit(AssistantMessage(turn=turn, message=message, final=final))
         self._transcript.add_assistant(message)
-        self._ledger.text = message.text
 
     def _with_unique_ids(self, content: tuple[Block, ...]) -> tuple[Block, ...]:
         """Rename calls whose id was used before in this context, or twice in this message."""

@@ -67,12 +67,14 @@ class Application:
         await self.core.close()
 
     async def _warm(self) -> None:
-        """Load the default provider ahead of the first prompt; a failure shows when it is used."""
+        """Load the default provider ahead of the first prompt; a failure shows when it is used, and ends nothing."""
         try:
             with loading():
                 await self.core.warm()
         except AgentError as error:
             logger.info("the default provider is not ready: %s", error)
+        except Exception:
+            logger.exception("the default provider could not be loaded")
 
 
 def build(settings: ServerSettings) -> Application:

@@ -94,7 +94,8 @@ class Bus:
         """End the readers whose sockets take nothing while they are far behind. A burst alone ends nobody."""
         for cursor in tuple(self.cursors):
             since = cursor.writing_since
-            if since is not None and now - since >= STALL_S and self.head - cursor.seq > LAG_EVENTS:
+            is_far_behind = self.head - cursor.seq > LAG_EVENTS or cursor.seq + 1 < self.oldest
+            if since is not None and now - since >= STALL_S and is_far_behind:
                 cursor.is_dropped = True
                 self.cursors.discard(cursor)
                 cursor.drop()

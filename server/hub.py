@@ -6,7 +6,6 @@ Loading is the only thing that waits. One task group holds every run; nothing ru
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from weakref import proxy
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,8 +22,6 @@ BORDER_WAIT_S = 10.0  # the contract's bound: how long running turns may take to
 
 
 class Hub:
-    """Sessions know their asker weakly: a closed one frees its ring and transcript at once, without a collector."""
-
     def __init__(self, app: App, tasks: TaskGroup) -> None:
         self.app = app
         self._tasks = tasks
@@ -58,7 +55,7 @@ class Hub:
         """Begin a new session."""
         self.refuse_draining()
         live = LiveSession(self._tasks, self.app.clock)
-        agent = await self.app.create(cwd, settings, asker=proxy(live))
+        agent = await self.app.create(cwd, settings, asker=live.requests)
         live.bind(agent)
         self._live[live.id] = live
         return live
@@ -77,7 +74,7 @@ class Hub:
         self._opening.add(session_id)
         try:
             live = LiveSession(self._tasks, self.app.clock)
-            live.bind(await self.app.open(session_id, asker=proxy(live)))
+            live.bind(await self.app.open(session_id, asker=live.requests))
         finally:
             self._opening.discard(session_id)
         self._live[session_id] = live

@@ -1,4 +1,4 @@
-"""A loaded session: its agent, its bus, its pending requests and its phase.
+"""A loaded session: its agent, its bus, its permission requests and its phase.
 
 Every state change is a plain function, so every race is decided by who was called first. The supervisor task is the
 one thing that takes time. Promise: `status`, the busy flag and the cancel handle change in one step.
@@ -6,35 +6,23 @@ one thing that takes time. Promise: `status`, the busy flag and the cancel handl
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from agentcore.agent import Agent, RunResult
-from agentcore.errors import StorageUnavailable
-from agentcore.events import (
-    Partial,
-    PermissionRequest,
-    PermissionResolved,
-    Resolution,
-    SessionClosed,
-    SessionUpdated,
-    Status,
-)
-from agentcore.ports import Answer, Ask, Clock
+from agentcore.events import Partial, SessionClosed, SessionUpdated, Status
+from agentcore.ports import Clock
 from agentcore.replies import Reply
 from server import frames
 from server.bus import Bus
-from server.pending import Pending, Row
+from server.pending import Pending
 from server.phases import NotNow, Phase, Signal, next_phase
 from server.problems import Problem
+from server.requests import Requests, check_answer, scope_of
 from server.schemas import AnswerBody, PromptAccepted, SessionState, Snapshot
 
 logger = logging.getLogger(__name__)
-
-UNATTENDED = "unattended"
-"""Who answered when nobody was there to."""
 
 _NOT_NOW = {
     Phase.RUNNING: ("session_busy", "A run is going on. Wait for its `done`, or cancel it first."),
@@ -44,15 +32,14 @@ _NOT_NOW = {
 
 
 class LiveSession:
-    """Satisfies the Asker port for its own agent; `bind` gives it the agent right after both are made."""
+    """`requests` is the asker that its agent is made with; `bind` takes the agent then."""
 
     agent: Agent
     bus: Bus
-    _pending: Pending
 
     def __init__(self, tasks: TaskGroup, clock: Clock) -> None:
+        self.requests = Requests(clock)
         self._tasks = tasks
-        self._clock = clock
         self._phase = Phase.IDLE
         self._waiters: dict[str, Reply[RunResult | None]] = {}
         self._idle = anyio.Event()
@@ -62,8 +49,16 @@ class LiveSession:
         self.agent = agent
         self.bus = bus = Bus(agent.log.last_seq)
         agent.log.listen(lambda seq, kind, line: bus.publish(seq, frames.frame(seq, kind, line)))
-        self._pending = Pending(history.pending.values(), history.resolved, history.requests)
+        self.requests.bind(
+            agent.log,
+            Pending(history.pending.values(), history.resolved, history.requests),
+            history.answered,
+            lambda: history.settings,
+            lambda: history.ledger.turns,
+        )
         self._phase = Phase.IDLE if agent.open_run is None else Phase.INTERRUPTED
+        if history.was_busy:
+            agent.log.say_last(Status(busy=False))  # the process that said `true` is gone
 
     # --- what it is ---
 
@@ -82,16 +77,12 @@ class LiveSession:
 
     @property
     def waits_for_person(self) -> bool:
-        return len(self._pending) > 0
-
-    @property
-    def permissions(self) -> tuple[PermissionRequest, ...]:
-        return self._pending.requests
+        return len(self.requests) > 0
 
     def state(self) -> SessionState:
         agent, settings = self.agent, self.agent.settings
         provider, _, model = agent.model.partition("/")
-        kinds = {request.kind for request in self._pending.requests}
+        kinds = {request.kind for request in self.requests.open}
         return SessionState(
             id=agent.id,
             title=settings.title,
@@ -106,7 +97,7 @@ class LiveSession:
             last_seq=self.bus.head,
             oldest_seq=self.bus.oldest,
             usage=agent.history.ledger.total,
-            pending_permissions=len(self._pending),
+            pending_permissions=len(self.requests),
             interrupted=self._phase is Phase.INTERRUPTED,
             created=agent.history.meta.created,
             modified=round(agent.log.last_ts, 3),
@@ -119,7 +110,7 @@ class LiveSession:
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
-            last_seq=self.bus.head, session=self.state(), permissions=self.permissions, partial=self.partial()
+            last_seq=self.bus.head, session=self.state(), permissions=self.requests.open, partial=self.partial()
         )
 
     # --- prompts ---
@@ -131,8 +122,7 @@ class LiveSession:
             self._abandon()
         after_seq = self.bus.head
         prompt = self.agent.accept(text)
-        self._phase = following
-        self._start()
+        self._start(following)
         return PromptAccepted(session=self.id, prompt_id=prompt.prompt_id, after_seq=after_seq)
 
     def resume_run(self) -> PromptAccepted:
@@ -142,8 +132,7 @@ class LiveSession:
         if self._phase is not Phase.INTERRUPTED or run is None:
             raise Problem("nothing_to_resume", "No run of this session is interrupted. Send a prompt instead.")
         after_seq = self.bus.head
-        self._phase = following
-        self._start()
+        self._start(following)
         return PromptAccepted(session=self.id, prompt_id=run.prompt.prompt_id, after_seq=after_seq)
 
     def outcome_of(self, prompt_id: str) -> Reply[RunResult | None]:
@@ -158,7 +147,7 @@ class LiveSession:
             return True
         if self._phase is not Phase.RUNNING:
             return False
-        self._resolve_all("cancelled")
+        self.requests.close_all("cancelled")
         self.agent.interrupt()
         return True
 
@@ -179,68 +168,39 @@ class LiveSession:
 
     # --- permission requests ---
 
-    async def ask(self, question: Ask) -> Answer:
-        """Bring a question to whoever answers first; see the Asker port."""
-        answered = self.agent.history.answered.pop(question.call.id, None)
-        if answered is not None and answered.resolution in ("allowed", "denied"):
-            return _answer_of(answered)  # answered before the process stopped
-        row = self._pending.of_call(question.call.id, question.digest) or self._open(question)
-        if self.agent.settings.unattended == "deny":
-            reason = "nobody is there to answer: the session runs unattended"
-            denied = _resolved(row, "denied", answered_by=UNATTENDED, reason=reason)
-            self._resolve(row, denied, _answer_of(denied))
-        expires_at = row.request.expires_at
-        with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())):
-            return await row.reply.wait()
-        if not row.reply.is_resolved:
-            self._resolve(row, _resolved(row, "expired"), Answer(allow=False, expired=True))
-        return await row.reply.wait()
-
     def answer(self, request_id: str, body: AnswerBody) -> str | None:
         """Resolve a request; the first answer wins. Returns the rule that is now in force, if one was asked for.
 
-        Raises: Problem; StorageUnavailable, and then the request is open as before.
+        In an interrupted session the answer itself starts the rest of the run. Raises: Problem, Unprocessable;
+        StorageUnavailable, and then the request is open as before.
         """
         self._refuse_closed()
-        row = self._pending.get(request_id)
-        scope = body.scope or ("project" if body.always else "once")
-        _check_answer(row.request, body)
+        request = self.requests.get(request_id)
+        check_answer(request, body)
+        rule = request.suggested_rules[0] if scope_of(body) != "once" else None
         if body.updated_input is not None:
-            self.agent.checked_input(row.request.tool_name, row.request.call_id, body.updated_input)
-        rule = None
-        if body.allow and scope != "once" and row.request.suggested_rules:
-            rule = row.request.suggested_rules[0]
-        mode = (body.mode or "default") if body.allow and row.request.kind == "plan" else None
-        resolved = _resolved(
-            row,
-            "allowed" if body.allow else "denied",
-            answered_by="client",
-            scope=scope if body.allow else None,
-            reason=body.reason,
-            mode=mode,
-            answer=body.answer,
-            updated_input=body.updated_input,
-        )
-        self._resolve(row, resolved, _answer_of(resolved))
+            self.agent.check_input(request, body.updated_input)
+            rule = rule and self.agent.rule_for(request, body.updated_input)
+        resolved = self.requests.answer(request_id, body)
         if rule is not None:
-            self.agent.grant(row.request.call_id, rule, settled=scope != "session")
-        if mode is not None:
-            self.agent.update(SessionUpdated(mode=mode, by=request_id))
-        if self._phase is Phase.INTERRUPTED and not len(self._pending):
-            self._phase = self._after(Signal.CLAIM)
-            self._start()
+            self.agent.grant(request.call_id, rule, settled=resolved.scope != "session")
+        if resolved.mode is not None:
+            self.agent.update(SessionUpdated(mode=resolved.mode, by=request_id))
+        if self._phase is Phase.INTERRUPTED:
+            self.requests.keep_for(resolved)
+            if not self.waits_for_person:
+                self._start(self._after(Signal.CLAIM))
         return rule
 
     # --- the end ---
 
     async def close(self, reason: str) -> None:
         """Cancel the run, tell every reader, and let go of the journal. May be called twice."""
-        if self._phase is Phase.RUNNING:
-            self.cancel()
+        self.cancel()
         self._phase = self._after(Signal.CLOSE)
         while self._phase is not Phase.CLOSED:
             await self._idle.wait()
-        self.finish(lambda: self.agent.say_last(SessionClosed(reason=reason)))
+        self.finish(lambda: self.agent.log.say_last(SessionClosed(reason=reason)))
 
     def pause(self) -> None:
         """Let the run stop at its next border: the server is stopping, and stopping is not cancelling."""
@@ -268,111 +228,39 @@ class LiveSession:
         if self.is_closing:
             raise Problem(*_NOT_NOW[self._phase])
 
-    def _start(self) -> None:
+    def _start(self, running: Phase) -> None:
         """The session is claimed: say so and let the supervisor run."""
+        self._phase = running
         self._idle = anyio.Event()
         self.agent.claim()
-        self.agent.say_last(Status(busy=True))
+        self.agent.log.say_last(Status(busy=True))
         self._tasks.start_soon(self._supervise, name=f"run of {self.id}")
 
     async def _supervise(self) -> None:
+        """The barrier of a run: whatever happens in it, the session is idle again afterwards."""
         result: RunResult | None = None
+        is_paused = False
         try:
             result = await self.agent.run()
+            is_paused = result is None
         except Exception:
             logger.exception("the supervisor of session %s failed", self.id)
-        self._end_run(result)
+        self._end_run(result, is_paused=is_paused)
 
-    def _end_run(self, result: RunResult | None) -> None:
-        """One step: idle again, and everybody is told."""
-        if result is not None:
-            self._resolve_all("expired")
-            self.agent.say_last(Status(busy=False))
+    def _end_run(self, result: RunResult | None, *, is_paused: bool) -> None:
+        """One step: idle again, and everybody is told. A paused run leaves the journal as it is."""
+        if not is_paused:
+            self.requests.close_all("expired")
+            self.agent.log.say_last(Status(busy=False))
         if self._phase is not Phase.CLOSED:
             self._phase = self._after(Signal.RUN_ENDED)
         self._idle.set()
-        if result is not None:
-            waiter = self._waiters.pop(result.prompt_id, None)
-            if waiter is not None:
+        if not is_paused:
+            waiters, self._waiters = self._waiters, {}
+            for waiter in waiters.values():
                 waiter.resolve(result)
 
     def _abandon(self) -> None:
         """End the interrupted run: its requests are cancelled, its calls paired."""
-        self._resolve_all("cancelled")
+        self.requests.close_all("cancelled")
         self.agent.abandon_run()
-
-    def _open(self, question: Ask) -> Row:
-        seconds = self.agent.settings.expires_after_s
-        request = PermissionRequest(
-            turn=self.agent.history.ledger.turns or None,
-            request_id=self._pending.next_id(),
-            kind=question.kind,
-            call_id=question.call.id,
-            tool_name=question.call.name,
-            input=question.call.input or {},
-            digest=question.digest,
-            reasons=question.reasons,
-            suggested_rules=question.suggested_rules,
-            display=question.display,
-            expires_at=None if seconds is None else round(self._clock.now() + seconds, 3),
-        ).model_copy(deep=True)
-        seq = self.agent.log.emit(request)
-        return self._pending.add(
-            request.model_copy(update={"seq": seq, "session": self.id, "ts": round(self.agent.log.last_ts, 3)})
-        )
-
-    def _resolve_all(self, resolution: Resolution) -> None:
-        """Close what is open, journal or not; nobody is woken, since the run that asked is ending."""
-        for request in self._pending.requests:
-            row = self._pending.get(request.request_id)
-            resolved = _resolved(row, resolution)
-            self._pending.take(resolved)
-            self.agent.say_last(resolved)
-
-    def _resolve(self, row: Row, resolved: PermissionResolved, answer: Answer) -> None:
-        """Take the row, tell the world, wake the call that waits; nothing has changed when the journal refuses."""
-        self._pending.take(resolved)
-        try:
-            self.agent.log.emit(resolved)
-        except StorageUnavailable:
-            self._pending.put_back(row)
-            raise
-        if self._phase is Phase.INTERRUPTED:
-            self.agent.history.answered[row.request.call_id] = resolved
-        row.reply.resolve(answer)
-
-
-def _resolved(row: Row, resolution: Resolution, **said: Any) -> PermissionResolved:
-    """The event that closes a row; `said` are the fields that the answer fills."""
-    request = row.request
-    return PermissionResolved(
-        turn=request.turn, request_id=request.request_id, call_id=request.call_id, resolution=resolution, **said
-    )
-
-
-def _check_answer(request: PermissionRequest, body: AnswerBody) -> None:
-    if body.digest is not None and body.digest != request.digest:
-        raise Problem("stale_request", "The digest is not this request's: show the person the request as it is now.")
-    if body.always and not body.allow:
-        raise Problem("bad_request", "There is no standing denial: leave `always` out, or allow.")
-    if body.scope not in (None, "once") and not body.allow:
-        raise Problem("bad_request", "There is no standing denial: leave `scope` out, or allow.")
-    if body.mode is not None and request.kind != "plan":
-        raise Problem("bad_request", "`mode` answers only the approval of a plan.")
-    if body.answer is not None and request.kind != "question":
-        raise Problem("bad_request", "`answer` answers only a question; this request takes `allow`.")
-    if body.updated_input is not None and not body.allow:
-        raise Problem("bad_request", "`updated_input` goes with `allow: true`.")
-    if (body.always or body.scope not in (None, "once")) and not request.suggested_rules:
-        raise Problem("bad_request", f"A {request.kind} is approved once: leave `always` and `scope` out.")
-
-
-def _answer_of(resolved: PermissionResolved) -> Answer:
-    return Answer(
-        allow=resolved.resolution == "allowed",
-        by_person=resolved.answered_by != UNATTENDED,
-        reason=resolved.reason,
-        mode=resolved.mode,
-        scope=resolved.scope or "once",
-        updated_input=resolved.updated_input,
-    )

@@ -7,7 +7,7 @@ synchronous; rows outlive every client, and - through the journal - the process.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentcore.events import PermissionRequest, PermissionResolved
+from agentcore.events import PermissionRequest, PermissionResolved, Resolution
 from agentcore.ports import Answer
 from agentcore.replies import Reply
 from server.problems import Problem
@@ -20,9 +20,7 @@ class Row:
 
 
 class Pending:
-    def __init__(
-        self, waiting: Iterable[PermissionRequest], resolved: dict[str, PermissionResolved], requests: int
-    ) -> None:
+    def __init__(self, waiting: Iterable[PermissionRequest], resolved: dict[str, Resolution], requests: int) -> None:
         """Begin with what a journal left: open requests, resolutions, and the highest N of any `perm-N`."""
         self._rows = {request.request_id: Row(request) for request in waiting}
         self._resolved = resolved
@@ -45,30 +43,27 @@ class Pending:
         row = self._rows[request.request_id] = Row(request)
         return row
 
-    def of_call(self, call_id: str, digest: str) -> Row | None:
-        """The open row of a call, as it was asked before the process stopped."""
-        for row in self._rows.values():
-            if row.request.call_id == call_id and row.request.digest == digest:
-                return row
-        return None
+    def of_call(self, call_id: str) -> Row | None:
+        """The open row of a call."""
+        return next((row for row in self._rows.values() if row.request.call_id == call_id), None)
 
     def get(self, request_id: str) -> Row:
         """Look a row up. Raises: Problem with `already_resolved`, `permission_expired` or `not_found`."""
         row = self._rows.get(request_id)
         if row is not None:
             return row
-        resolved = self._resolved.get(request_id)
-        if resolved is None:
+        resolution = self._resolved.get(request_id)
+        if resolution is None:
             raise Problem("not_found", f"There is no permission request {request_id[:40]!r} in this session.")
-        details = {"resolution": resolved.resolution}
-        if resolved.resolution == "expired":
+        details = {"resolution": resolution}
+        if resolution == "expired":
             raise Problem("permission_expired", "The request expired before it was answered.", details)
-        raise Problem("already_resolved", f"The request was resolved before: {resolved.resolution}.", details)
+        raise Problem("already_resolved", f"The request was resolved before: {resolution}.", details)
 
     def take(self, resolution: PermissionResolved) -> Row:
         """Take a row out of the table and remember how it was resolved."""
         row = self._rows.pop(resolution.request_id)
-        self._resolved[resolution.request_id] = resolution
+        self._resolved[resolution.request_id] = resolution.resolution
         return row
 
     def put_back(self, row: Row) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from agentcore.events import Mode, Partial, PermissionRequest, Resolution, Scope, StopReason, Unattended
+from agentcore.events import Mode, Partial, PermissionRequest, Scope, StopReason, Unattended
 from agentcore.session import HistoryMessage
 from agentcore.usage import Usage
 from agentcore.values import Value
@@ -227,10 +227,6 @@ class PermissionGranted(Value):
     persisted: bool
     rule: str
     error: str | None = None
-
-
-class ResolvedDetails(Value):
-    resolution: Resolution
 
 
 class Snapshot(Value):

@@ -162,7 +162,7 @@ class House:
         answered: set[str] = set()
         with anyio.fail_after(5):
             while live.is_busy:
-                for request in live.permissions:
+                for request in live.requests.open:
                     if given and request.request_id not in answered:
                         answered.add(request.request_id)
                         live.answer(request.request_id, given.pop(0))
@@ -180,9 +180,9 @@ class House:
 
     async def until_asked(self, live: LiveSession) -> PermissionRequest:
         with anyio.fail_after(5):
-            while not live.permissions:
+            while not live.requests.open:
                 await anyio.lowlevel.checkpoint()
-        return live.permissions[0]
+        return live.requests.open[0]
 
 
 @asynccontextmanager

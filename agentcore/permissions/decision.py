@@ -42,17 +42,21 @@ class Stance:
 class Opinion:
     outlook: Outlook
     reason: str
+    is_firm: bool = False
+    """No answer of a person, given earlier, overrules it."""
+    is_grantable: bool = True
+    """Whether an allow rule would settle the question for the next time."""
 
 
 def judge_call(call: ToolCall, spec: ToolSpec, facts: Facts, stance: Stance) -> Opinion:
     """Decide about a valid call without asking anybody."""
     if facts.outside is not None:
-        return Opinion(Outlook.DENY, facts.outside)
+        return Opinion(Outlook.DENY, facts.outside, is_firm=True)
     if any(rule.matches(call) for rule in stance.deny):
-        return Opinion(Outlook.DENY, "a deny rule of the user forbids this call")
+        return Opinion(Outlook.DENY, "a deny rule of the user forbids this call", is_firm=True)
     must_ask = _must_ask(spec, facts)
     if must_ask is not None:
-        return _ask(must_ask, stance.mode)
+        return _ask(must_ask, stance.mode, is_grantable=False)
     if stance.mode == "yolo":
         return Opinion(Outlook.ALLOW, "mode yolo")
     if spec.read_only:
@@ -74,7 +78,7 @@ def _must_ask(spec: ToolSpec, facts: Facts) -> str | None:
     return None
 
 
-def _ask(reason: str, mode: Mode) -> Opinion:
+def _ask(reason: str, mode: Mode, *, is_grantable: bool = True) -> Opinion:
     if mode == "deny":
         return Opinion(Outlook.DENY, f"{reason}, and mode deny never asks")
-    return Opinion(Outlook.ASK, reason)
+    return Opinion(Outlook.ASK, reason, is_grantable=is_grantable)

@@ -43,7 +43,7 @@ class SessionGate:
         self._unsettled: dict[str, Rule] = {}
 
     def needs_answer(self, call: ToolCall, tool: Tool, input: BaseModel) -> bool:
-        return self.judge(call, tool.spec).outlook is Outlook.ASK
+        return self._was_asked(call) or self.judge(call, tool.spec).outlook is Outlook.ASK
 
     def judge(self, call: ToolCall, spec: ToolSpec) -> Opinion:
         """What the stance of this moment says about a call. Touches the file system only to resolve paths."""
@@ -52,9 +52,11 @@ class SessionGate:
 
     async def decide(self, original: ToolCall, effective: ToolCall, tool: Tool, input: BaseModel) -> Decision:
         opinion = self.judge(effective, tool.spec)
-        if opinion.outlook is Outlook.ALLOW:
+        # What a person was asked before a restart is theirs to decide, whatever the mode is by now.
+        is_theirs = self._was_asked(effective) and not opinion.is_firm
+        if opinion.outlook is Outlook.ALLOW and not is_theirs:
             return Allow()
-        if opinion.outlook is Outlook.DENY:
+        if opinion.outlook is Outlook.DENY and not is_theirs:
             return Deny(f"Denied by the server: {opinion.reason}. {_NOT_AGAIN}")
         if self._asker is None:
             return Deny(f"Denied: {opinion.reason}, and nobody is there to ask. {_NOT_AGAIN}")
@@ -63,10 +65,17 @@ class SessionGate:
             call=effective,
             digest=digest_of(effective.name, effective.input or {}),
             reasons=(opinion.reason,),
-            suggested_rules=() if tool.spec.asks else (str(narrowest_rule(effective)),),
+            suggested_rules=(str(narrowest_rule(effective)),) if opinion.is_grantable else (),
             display=await to_thread.run_sync(tool.preview, input),  # it reads files
         )
         return _decision(await self._asker.ask(question), tool.spec)
+
+    def protected(self, call: ToolCall, spec: ToolSpec) -> frozenset[str]:
+        """Paths of a call whose change always needs a person."""
+        return frozenset(facts_about(call, spec, self._workspace).protected)
+
+    def _was_asked(self, call: ToolCall) -> bool:
+        return self._asker is not None and self._asker.was_asked(call.id)
 
     def grant(self, call_id: str, rule: Rule, *, settled: bool) -> None:
         """Put a rule in force at once. Unless `settled`, it is recorded only when the call has its result."""

@@ -15,12 +15,17 @@ from agentcore.events import (
     AssistantMessage,
     Cleared,
     Done,
+    ModelEnd,
+    ModelStart,
     NumberedEvent,
     PermissionRequest,
     PermissionResolved,
+    Resolution,
     SessionUpdated,
+    Status,
     ToolEnd,
     ToolStart,
+    TurnEnd,
     TurnStart,
     UsageReport,
     UserMessage,
@@ -46,7 +51,7 @@ from agentcore.sessions.records import (
 from agentcore.transcript import Transcript
 
 TITLE_CHARS = 80
-_NO_STATE = frozenset({"turn_end", "model_start", "model_end", "status", "notice", "error", "todo", "session_closed"})
+_NO_STATE = frozenset({"notice", "error", "todo", "session_closed"})
 
 
 @dataclass(slots=True)
@@ -72,8 +77,16 @@ class History:
     """Requests without a resolution, by request id, oldest first."""
     answered: dict[str, PermissionResolved] = field(default_factory=dict)
     """Resolutions of calls that have no result yet, by call id."""
-    resolved: dict[str, PermissionResolved] = field(default_factory=dict)
+    resolved: dict[str, Resolution] = field(default_factory=dict)
     """Every resolution, by request id: what a late answer is told."""
+    open_turn: int | None = None
+    """The turn that has no `turn_end`."""
+    is_calling: bool = False
+    """Its model call has no `model_end`."""
+    last_stop: str = ""
+    """The stop reason of the last `model_end`."""
+    was_busy: bool = False
+    """The last `status`."""
     started: set[str] = field(default_factory=set)
     """Calls that began and have no result: what they did is not known."""
     requests: int = 0
@@ -179,7 +192,7 @@ def _apply_permission(history: History, event: PermissionRequest | PermissionRes
     else:
         history.pending.pop(event.request_id, None)
         history.answered[event.call_id] = event
-        history.resolved[event.request_id] = event
+        history.resolved[event.request_id] = event.resolution
         if event.mode is not None:
             history.settings = history.settings.model_copy(update={"mode": event.mode})
 
@@ -191,8 +204,16 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             transcript.add_user(message_id, content)
             if history.run is not None:
                 history.run.has_message = True
+        case Status(busy=busy):
+            history.was_busy = busy
         case TurnStart(turn=turn):
-            ledger.turns = turn
+            ledger.turns = history.open_turn = turn
+        case TurnEnd():
+            history.open_turn = None
+        case ModelStart():
+            history.is_calling = True
+        case ModelEnd(stop_reason=stop):
+            history.is_calling, history.last_stop = False, stop
         case AssistantMessage(message=message):
             transcript.add_assistant(message)
             ledger.text = message.text

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import anyio.to_thread
 
+from agentcore.errors import StorageUnavailable
 from agentcore.events import Event, encode, type_of
 from agentcore.ports import Clock
 from agentcore.sessions.journal import Journal
@@ -28,7 +29,7 @@ class JournalLog:
 
     def __init__(self, session: str, journal: Journal, base: int, clock: Clock) -> None:
         """`base` is a multiple of STRIDE whose numbers are reserved already; the first event gets `base + 1`."""
-        self._session = session
+        self.session = session
         self._journal = journal
         self._clock = clock
         self._last = base
@@ -66,9 +67,11 @@ class JournalLog:
     def emit(self, event: Event) -> int:
         return self._publish(event, journaled=event.durable)
 
-    def announce(self, event: Event) -> int:
-        """Publish an event without journaling it: the closing words of a session whose journal is broken."""
-        return self._publish(event, journaled=False)
+    def say_last(self, event: Event) -> int:
+        try:
+            return self.emit(event)
+        except StorageUnavailable:
+            return self._publish(event, journaled=False)
 
     def record(self, record: Record) -> None:
         """Journal a side fact. Raises: StorageUnavailable."""
@@ -93,7 +96,7 @@ class JournalLog:
         if seq > self._reserved:
             self._reserve(seq)
         now = self._clock.now()
-        line = encode(event, seq, self._session, now)
+        line = encode(event, seq, self.session, now)
         if journaled:
             self._journal.append(line)
             self._last_durable = seq
@@ -103,7 +106,7 @@ class JournalLog:
             try:
                 listener(seq, kind, line)
             except Exception:
-                logger.exception("a listener of session %s failed at event %d and is left out", self._session, seq)
+                logger.exception("a listener of session %s failed at event %d and is left out", self.session, seq)
                 self._listeners = [other for other in self._listeners if other is not listener]
         return seq
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 async def list_permissions(request: Request) -> Response:
-    return respond(PermissionList(permissions=(await live_of(request)).permissions))
+    return respond(PermissionList(permissions=(await live_of(request)).requests.open))
 
 
 async def answer_permission(request: Request) -> Response:

@@ -82,7 +82,7 @@ async def test_a_write_that_fails_publishes_nothing(tmp_path: Path, monkeypatch:
     with pytest.raises(StorageUnavailable):
         log.emit(DONE)
     assert (heard, log.last_seq) == ([1], 1)
-    log.announce(DONE)  # the closing words go to the listeners alone
+    log.say_last(DONE)  # the closing words go to the listeners alone
     assert (heard, log.last_durable_seq) == ([1, 2], 1)
     with pytest.raises(StorageUnavailable):
         await log.sync()

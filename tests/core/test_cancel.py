@@ -53,7 +53,7 @@ async def test_a_waiting_request_is_cancelled_and_its_call_paired(tmp_path: Path
         live.prompt("go")
         await home.until_asked(live)
         assert live.cancel()
-        assert live.permissions == ()
+        assert live.requests.open == ()
         await idle(live)
         resolved = [event.resolution for event in home.events(live) if event.type == "permission_resolved"]
         ends = [(event.call_id, event.cancelled) for event in home.events(live) if event.type == "tool_end"]

@@ -49,7 +49,7 @@ async def test_a_bad_answer_changes_nothing(tmp_path: Path, body: AnswerBody, co
         with pytest.raises(Problem) as refused:
             live.answer(request.request_id, body)
         assert refused.value.code == code
-        assert live.permissions == (request,)
+        assert live.requests.open == (request,)
 
 
 async def test_the_second_answer_is_told_how_it_was_resolved(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_updated_input_that_does_not_fit_is_refused_before_the_row_is_take
         with pytest.raises(Exception, match="updated_input") as refused:
             live.answer(request.request_id, AnswerBody.model_validate({"allow": True, "updated_input": updated}))
         assert refused.value.code == "unprocessable"
-        assert live.permissions == (request,)
+        assert live.requests.open == (request,)
 
 
 async def test_updated_input_cannot_lead_outside(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_mode_counts_at_once_but_open_requests_stay(tmp_path: Path) -> Non
         live.prompt("go")
         request = await home.until_asked(live)
         live.update(SessionUpdated(mode="yolo"))
-        assert live.permissions == (request,)
+        assert live.requests.open == (request,)
         live.answer(request.request_id, AnswerBody(allow=True))
         with anyio.fail_after(5):
             while live.is_busy:

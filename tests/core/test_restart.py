@@ -36,7 +36,7 @@ async def test_a_waiting_request_is_offered_again_and_its_answer_goes_on(tmp_pat
     session = await stop_while_asked(tmp_path)
     async with house(tmp_path) as home:
         live = await home.reload(session)
-        request = live.permissions[0]
+        request = live.requests.open[0]
         assert (request.request_id, request.call_id) == ("perm-1", "c1")
         assert (live.state().busy, live.state().waiting_for, live.state().interrupted) == (False, "permission", True)
         home.provider.script(say("It ran."))
@@ -55,7 +55,7 @@ async def test_an_answer_that_was_given_is_not_asked_again(tmp_path: Path) -> No
         live.answer("perm-1", AnswerBody(allow=False, reason="no"))  # stops before the run goes on
     async with house(tmp_path) as home:
         live = await home.reload(session)
-        assert live.permissions == ()
+        assert live.requests.open == ()
         home.provider.script(say("Then not."))
         live.resume_run()
         await idle(live)

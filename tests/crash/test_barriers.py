@@ -152,7 +152,7 @@ async def until_idle(live: LiveSession) -> None:
 
 async def until_asked(live: LiveSession) -> None:
     with anyio.fail_after(5):
-        while not live.permissions:
+        while not live.requests.open:
             await anyio.lowlevel.checkpoint()
 
 
@@ -196,7 +196,7 @@ async def test_an_answer_is_acknowledged_only_when_it_is_durable(served: Served,
     await until_asked(live)
     disk.holds_at = ANY
     async with holding(disk, lambda: served.answer(live)) as answers:
-        assert live.permissions == ()  # it is taken already
+        assert live.requests.open == ()  # it is taken already
         assert answers == []
         assert not served.has_effect
     assert [answer.status_code for answer in answers] == [204]
@@ -221,7 +221,7 @@ async def test_a_call_that_waits_for_a_person_is_durable_before_it_waits(served:
     served.provider.script(use(EFFECT), say("Done."))
     disk.holds_at = "assistant_message"
     async with holding(disk, lambda: served.prompt(live)):
-        assert live.permissions == ()
+        assert live.requests.open == ()
     await until_asked(live)
 
 

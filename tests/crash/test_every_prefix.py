@@ -102,14 +102,14 @@ async def until_idle(live: LiveSession) -> None:
     """Let the run that was just started go on to its end, and allow whatever it asks."""
     with anyio.fail_after(10):
         while live.is_busy:
-            if live.permissions:
-                live.answer(live.permissions[0].request_id, ALLOW)
+            if live.requests.open:
+                live.answer(live.requests.open[0].request_id, ALLOW)
             await anyio.lowlevel.checkpoint()
 
 
 async def go_on(live: LiveSession) -> None:
-    if live.permissions:
-        live.answer(live.permissions[0].request_id, ALLOW)
+    if live.requests.open:
+        live.answer(live.requests.open[0].request_id, ALLOW)
     else:
         live.resume_run()
     await until_idle(live)
@@ -178,7 +178,7 @@ async def test_an_answer_that_was_given_is_not_asked_for_again(crashed: Crashed)
     before = crashed.kill_behind(at + 1)
     async with restarted(crashed.root) as (home, _):
         live = await home.reload(crashed.session)
-        assert live.permissions == ()
+        assert live.requests.open == ()
         await go_on(live)
     after = check_journal(crashed.path.read_bytes())[len(before) :]
     assert of_kind(after, "permission_request") == []

@@ -41,7 +41,7 @@ async def play(root: Path) -> list[str]:
         live.prompt("Show me.")
         with anyio.fail_after(30):
             while live.is_busy:
-                for request in live.permissions:
+                for request in live.requests.open:
                     live.answer(request.request_id, AnswerBody(allow=True, digest=request.digest))
                 await anyio.sleep(0.005)
         live.finish()
