@@ -142,7 +142,7 @@ class Agent:
         if run is None:
             return
         self._begin_message(run)
-        self._close_what_a_crash_left(rerun_reads=False)
+        self._close_what_a_crash_left(goes_on=False)
         self._end(run, "interrupted", None)
 
     def update(self, change: SessionUpdated) -> None:
@@ -233,7 +233,7 @@ class Agent:
         try:
             provider, model = self._parts.provider_of(self.model)
             self._begin_message(run)
-            self._close_what_a_crash_left(rerun_reads=True)
+            self._close_what_a_crash_left(goes_on=True)
             return await run_loop(self._loop(provider, self._request_maker(model))), None
         except ProviderError as error:
             return "error", Error(
@@ -303,18 +303,20 @@ class Agent:
         self.history.transcript.add_user(message.id, message.content)
         run.has_message = True
 
-    def _close_what_a_crash_left(self, *, rerun_reads: bool) -> None:
-        """End the model call and the calls that were going on when the process stopped; reads may run again."""
+    def _close_what_a_crash_left(self, *, goes_on: bool) -> None:
+        """End what was going on when the process stopped. In a run that goes on reads run again and the rest waits."""
         history = self.history
-        if history.open_turn is not None and not self._calls.open_calls:
-            if history.is_calling:
-                self.log.emit(ModelEnd(turn=history.open_turn, stop_reason=FAILED, request_ms=0))
-            self.log.emit(TurnEnd(turn=history.open_turn))
+        if history.is_calling:
+            self.log.emit(ModelEnd(turn=self._turn, stop_reason=FAILED, request_ms=0))
         for call in self._calls.open_calls:
             tool = self._parts.tools.get(call.name)
-            is_rerun = rerun_reads and tool is not None and tool.spec.read_only
+            is_rerun = goes_on and tool is not None and tool.spec.read_only
             if call.id in history.started and not is_rerun:
                 self._calls.refuse(Refused(call, UNKNOWN_OUTCOME, has_started=True), self._turn)
+        if not goes_on:
+            close_batch(self._calls, self._turn, INTERRUPTED_CALL)
+        if history.open_turn is not None and not self._calls.open_calls:
+            self.log.emit(TurnEnd(turn=history.open_turn))
         history.started.clear()
         history.open_turn, history.is_calling = None, False
 

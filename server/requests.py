@@ -59,7 +59,7 @@ class Requests:
         return call_id in self._answered or self._pending.of_call(call_id) is not None
 
     async def ask(self, question: Ask) -> Answer:
-        answered = self._answered.pop(question.call.id, None)
+        answered = self._answered.get(question.call.id)
         if answered is not None and answered.resolution != "cancelled":
             return _answer_of(answered)
         row = self._pending.of_call(question.call.id) or self._add(question)
@@ -79,7 +79,9 @@ class Requests:
         """An open request. Raises: Problem `already_resolved`, `permission_expired` or `not_found`."""
         row = self._pending.get(request_id)
         if row.request.expires_at is not None and row.request.expires_at <= self._clock.now():
-            self._resolve(row, _resolved(row, "expired"))
+            expired = _resolved(row, "expired")
+            self._resolve(row, expired)
+            self.keep_for(expired)
             row = self._pending.get(request_id)
         return row.request
 
@@ -102,7 +104,7 @@ class Requests:
         return resolved
 
     def keep_for(self, resolved: PermissionResolved) -> None:
-        """No call waits for this answer yet: keep it until the run goes on."""
+        """It may be that no call waits for this answer yet: keep it for when the run goes on."""
         self._answered[resolved.call_id] = resolved
 
     def close_all(self, resolution: Resolution) -> None:

@@ -122,10 +122,7 @@ class Daemon:
     def script(self, name: str, script: dict[str, Any]) -> str:
         """Write a script into the work folder; return the name of the model that plays it."""
         self.cwd.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(script, ensure_ascii=False)
-        for separator in "\u0085\u2028\u2029":  # YAML takes a bare one for a line end
-            text = text.replace(separator, f"\\u{ord(separator):04x}")
-        (self.cwd / f"{name}.json").write_text(text)
+        (self.cwd / f"{name}.json").write_text(json.dumps(script))
         return f"scripted/{name}.json"
 
     def journal(self, session: str) -> Path:

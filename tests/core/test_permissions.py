@@ -5,10 +5,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agentcore.errors import Unprocessable
 from agentcore.settings import allow_rules, project_file, user_file
 from server.problems import Problem
 from server.schemas import AnswerBody
-from tests.fakes import call, house, kinds, say, use
+from tests.fakes import FakeClock, call, house, kinds, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +32,7 @@ async def test_the_request_says_what_would_run_and_why_it_asks(tmp_path: Path) -
 
 BAD_ANSWERS = [
     (AnswerBody(allow=True, digest="0" * 64), "stale_request"),
+    (AnswerBody(allow=True, always=True, scope="once"), "bad_request"),
     (AnswerBody(allow=False, always=True), "bad_request"),
     (AnswerBody(allow=False, scope="project"), "bad_request"),
     (AnswerBody(allow=True, mode="default"), "bad_request"),
@@ -197,3 +199,60 @@ async def test_mode_counts_at_once_but_open_requests_stay(tmp_path: Path) -> Non
             while live.is_busy:
                 await anyio.lowlevel.checkpoint()
         assert kinds(home.events(live)).count("permission_request") == 1
+
+
+async def test_an_answer_behind_the_deadline_is_too_late(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(expires_after_s=1000)
+        home.provider.script(use(ECHO))
+        live.prompt("go")
+        await home.until_asked(live)
+    async with house(tmp_path) as home:
+        live, _ = await home.hub.load(live.id)
+        home.listen(live)
+        live.requests._clock = FakeClock(live.requests.open[0].expires_at)
+        with pytest.raises(Problem) as late:
+            live.answer("perm-1", AnswerBody(allow=True))
+        assert late.value.code == "permission_expired"
+        assert kinds(home.events(live)) == ["permission_resolved"]
+        home.provider.script(say("Nobody was there."))
+        live.resume_run()
+        with anyio.fail_after(5):
+            while live.is_busy:
+                await anyio.lowlevel.checkpoint()
+        end = next(event for event in home.events(live) if event.type == "tool_end")
+        assert "expired" in end.output
+
+
+async def test_always_covers_what_ran_and_not_what_was_replaced(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("bash", command="rm -rf build")), say("Done."))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        rule = live.answer(request.request_id, AnswerBody(allow=True, scope="session", updated_input={"command": "ls"}))
+        assert rule == "Bash(ls)"
+
+
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".envrc", "sub/.mcp.json"])
+async def test_updated_input_cannot_lead_to_a_protected_path(tmp_path: Path, path: str) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("write", file_path="a.txt", content="x")))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        body = AnswerBody(allow=True, updated_input={"file_path": path, "content": "x"})
+        with pytest.raises(Unprocessable, match="protected"):
+            live.answer(request.request_id, body)
+        assert live.requests.open == (request,)
+
+
+async def test_a_protected_path_is_allowed_once_and_offers_no_rule(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        home.provider.script(use(call("write", file_path=".envrc", content="x")), say("Done."))
+        live.prompt("go")
+        request = await home.until_asked(live)
+        assert request.suggested_rules == ()
+        with pytest.raises(Problem, match="once"):
+            live.answer(request.request_id, AnswerBody(allow=True, always=True))

@@ -7,6 +7,7 @@ import pytest
 
 from agentcore.agent import UNKNOWN_OUTCOME
 from agentcore.errors import Unprocessable
+from agentcore.events import EVENTS, SessionUpdated, Status, head_of
 from agentcore.messages import ToolResult
 from server.live import LiveSession
 from server.problems import Problem
@@ -73,8 +74,8 @@ async def test_a_prompt_ends_an_interrupted_run_and_begins_its_own(tmp_path: Pat
         live = await home.reload(session)
         home.provider.script(say("Something else."))
         events = await home.run(live, "leave it")
-        expected = ["permission_resolved", "tool_end", "done", "status", "user_message"]
-        assert kinds(events)[:5] == expected
+        expected = ["permission_resolved", "tool_end", "turn_end", "done", "status", "user_message"]
+        assert kinds(events)[:6] == expected
         assert [event.resolution for event in events if event.type == "permission_resolved"] == ["cancelled"]
         assert [event.stop_reason for event in events if event.type == "done"] == ["interrupted", "end_turn"]
         roles = [message.role for message in home.provider.requests[0].messages]
@@ -86,7 +87,7 @@ async def test_cancel_ends_an_interrupted_run(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         live = await home.reload(session)
         assert live.cancel()
-        assert kinds(home.events(live)) == ["permission_resolved", "tool_end", "done"]
+        assert kinds(home.events(live)) == ["permission_resolved", "tool_end", "turn_end", "done"]
         assert not live.state().interrupted
 
 
@@ -232,3 +233,103 @@ async def test_a_session_of_another_folder_is_refused_and_stays_free(tmp_path: P
             await other.hub.load(session)
     async with house(tmp_path / "a") as home:
         await home.reload(session)
+
+
+MODES = [("accept-edits", False), ("yolo", False), ("plan", True), ("deny", True)]
+
+
+@pytest.mark.parametrize(("mode", "allow"), MODES)
+async def test_an_open_request_stays_the_persons_whatever_the_mode_is_by_now(
+    tmp_path: Path, mode: str, allow: bool
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("write", file_path="a.txt", content="x")))
+        live.prompt("write")
+        await home.until_asked(live)
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        live.update(SessionUpdated.model_validate({"mode": mode}))
+        home.provider.script(say("So be it."))
+        live.answer("perm-1", AnswerBody(allow=allow))
+        await idle(live)
+        assert (tmp_path / "work" / "a.txt").exists() == allow
+
+
+async def test_a_call_whose_request_is_open_waits_for_it_though_the_mode_would_allow_it(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        live.update(SessionUpdated(mode="yolo"))
+        live.resume_run()
+        await home.until(live, Status)
+        await anyio.wait_all_tasks_blocked()
+        assert [request.request_id for request in live.requests.open] == ["perm-1"]
+        assert "tool_start" not in kinds(home.events(live))
+        live.cancel()
+        await idle(live)
+
+
+async def test_the_status_of_a_killed_process_is_taken_back(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        await home.reload(session)
+        lines = await home.app.lines_after(session, 0, 10**9)
+    statuses = [EVENTS.validate_json(line) for line in lines if line.startswith(b'{"type":"status"')]
+    assert [status.busy for status in statuses] == [True, False]
+
+
+async def test_a_deleted_session_leaves_nothing_open(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        await home.hub.close(live, "deleted")
+        assert kinds(home.events(live)) == ["permission_resolved", "tool_end", "turn_end", "done", "session_closed"]
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        assert (live.requests.open, live.state().interrupted) == ((), False)
+
+
+STOPS = [
+    ("max_tokens", "max_tokens", 0),
+    ("refusal", "refusal", 0),
+    ("end_turn", "end_turn", 0),
+    ("pause_turn", "end_turn", 1),
+]
+
+
+@pytest.mark.parametrize(("stop", "reason", "calls"), STOPS)
+async def test_a_run_whose_end_alone_was_missing_ends_as_it_would_have(
+    tmp_path: Path, stop: str, reason: str, calls: int
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(say("The answer", stop), say("And more."))
+        await home.run(live, "go")
+        journal = next((tmp_path / "data").rglob("journal.jsonl"))
+    whole = journal.read_bytes().splitlines(keepends=True)
+    first = next(n for n, line in enumerate(whole) if line.startswith(b'{"type":"assistant_message"'))
+    journal.write_bytes(b"".join(whole[: first + 1]))
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("And more."))
+        live.resume_run()
+        await idle(live)
+        done = next(event for event in home.events(live) if event.type == "done")
+        assert (done.stop_reason, len(home.provider.requests)) == (reason, calls)
+
+
+async def test_a_model_call_that_a_crash_cut_has_its_end(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(Turn(holds=anyio.Event()))
+        live.prompt("question")
+        await home.provider.streaming.wait()
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("Answer."))
+        live.resume_run()
+        await idle(live)
+        lines = await home.app.lines_after(live.id, 0, 10**9)
+    types = [head[0] for line in lines if (head := head_of(line))]
+    assert [types.count(kind) for kind in ("model_start", "model_end", "turn_start", "turn_end")] == [2, 2, 2, 2]

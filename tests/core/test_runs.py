@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agentcore.errors import ProviderError
@@ -181,3 +182,86 @@ async def test_clear_begins_a_fresh_context(tmp_path: Path) -> None:
         assert [message.text for message in home.provider.requests[1].messages] == ["second"]
         shown, _ = await home.app.display(live.id)
         assert [message.content[0].text for message in shown] == ["first", "One.", "second", "Two."]
+
+
+async def test_a_pause_beside_calls_answers_them_before_anything_is_sent(tmp_path: Path) -> None:
+    paused = use(call("ls", path="."), text="I search")
+    paused.stop = "pause_turn"
+    events, messages, provider = await last_run(tmp_path, paused, say("Found."))
+    assert [message.role for message in provider.requests[1].messages] == ["user", "assistant", "user"]
+    assert kinds(events).count("tool_end") == 1
+    assert messages[-1].text == "Found."
+
+
+async def test_a_pause_without_content_is_not_asked_again(tmp_path: Path) -> None:
+    events, _, provider = await last_run(tmp_path, Turn(stop="pause_turn"))
+    assert len(provider.requests) == 1
+    assert [event.code for event in events if event.type == "error"] == ["unexpected_stop_reason"]
+
+
+async def test_an_unknown_tool_is_told_to_people_too(tmp_path: Path) -> None:
+    events, _, _ = await last_run(tmp_path, use(call("bsh", command="ls")), say("I see."))
+    assert [event.code for event in events if event.type == "notice"] == ["unknown_tool"]
+
+
+async def test_a_call_has_a_start_exactly_when_it_was_not_cancelled(tmp_path: Path) -> None:
+    calls = [call("bsh", "a"), call("bash", "b"), call("bash", "c", command="rm x"), call("ls", "d", path=".")]
+    events, _, _ = await last_run(tmp_path, use(*calls), say("Hm."), answers=(AnswerBody(allow=False),))
+    started = {event.call_id for event in events if event.type == "tool_start"}
+    ended = {event.call_id: event.cancelled for event in events if event.type == "tool_end"}
+    assert ended == {one.id: one.id not in started for one in calls}
+    assert started == {"d"}
+
+
+async def test_a_refusal_is_capped_and_safe_like_any_result(tmp_path: Path) -> None:
+    fields = {f"field{n}": 1 for n in range(20_000)}
+    _, messages, _ = await last_run(tmp_path, use(call("bash", "a", **fields)), say("Oh."))
+    assert len(messages[-2].content[0].content.encode()) < 40_000
+    denial = AnswerBody(allow=False, reason="no\0way")
+    _, messages, _ = await last_run(tmp_path, use(call("bash", command="x")), say("Oh."), answers=(denial,))
+    assert "\0" not in messages[-2].content[0].content
+
+
+async def test_a_prompt_with_a_nul_poisons_nothing(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        await home.run(live, "a\0b")
+        assert home.provider.requests[0].messages[0].text == "a\N{REPLACEMENT CHARACTER}b"
+
+
+BREAKS = [
+    Turn([TextPart("half")], fails=ProviderError("network", "The line is dead.")),
+    Turn([TextPart("half")], breaks=RuntimeError("a bug")),
+]
+
+
+@pytest.mark.parametrize("turn", BREAKS)
+async def test_every_start_has_its_end_and_what_was_shown_is_kept(tmp_path: Path, turn: Turn) -> None:
+    events, messages, _ = await last_run(tmp_path, turn)
+    types = kinds(events)
+    assert [types.count(kind) for kind in ("model_start", "model_end", "turn_start", "turn_end", "done")] == [1] * 5
+    assert messages[-1].text == "half"
+
+
+async def test_the_text_of_a_run_is_that_of_its_last_answer(tmp_path: Path) -> None:
+    events, _, _ = await last_run(tmp_path, use(call("ls", path="."), text="Let me look."), Turn())
+    assert events[-2].text == ""
+
+
+async def test_a_run_that_cannot_even_be_closed_is_done_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    async with house(tmp_path) as home:
+        live = await home.session()
+        monkeypatch.setattr("agentcore.agent.close_batch", fail)
+        home.provider.script(say("Hello."))
+        accepted = live.prompt("go")
+        with anyio.fail_after(5):
+            result = await live.outcome_of(accepted.prompt_id).wait()
+        assert (result.stop_reason, result.error.code) == ("error", "internal")
+        assert kinds(home.events(live))[-3:] == ["error", "done", "status"]
+        monkeypatch.undo()
+        assert (await home.run(live, "again"))[-2].stop_reason == "end_turn"

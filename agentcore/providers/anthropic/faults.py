@@ -59,6 +59,12 @@ _SENTENCES: dict[ProviderErrorKind, tuple[str, str]] = {
         "Check the network, the proxy, and ANTHROPIC_BASE_URL if you set it.",
     ),
 }
+_SETUP: tuple[tuple[type[Exception], str], ...] = (
+    (ImportError, "a package is missing. Install agentcore-server again, and socksio if ALL_PROXY is a SOCKS proxy."),
+    (OSError, "the certificates cannot be read. Correct SSL_CERT_FILE and SSL_CERT_DIR."),
+    (Exception, "an address is wrong. Correct ANTHROPIC_BASE_URL, HTTP_PROXY, HTTPS_PROXY and ALL_PROXY."),
+)
+"""By the class of what went wrong before anything was sent; the first that fits."""
 _ANY_KEY = re.compile(r"\bsk-[\w-]{6,}")
 _MIN_SECRET_CHARS = 8  # a key such as "x", for a local server, is no secret and would blot out letters
 _MAX_QUOTED_CHARS = 400
@@ -94,6 +100,14 @@ class Faults:
         if len(said) > _MAX_QUOTED_CHARS:
             said = said[:_MAX_QUOTED_CHARS] + "…"
         return said.rstrip(".")
+
+
+def of_setup(error: Exception) -> ProviderError:
+    """Translate a failure to load the SDK or to make its client; waiting does not heal it."""
+    advice = next(advice for kind, advice in _SETUP if isinstance(error, kind))
+    return ProviderError(
+        "invalid_request", f"The client for Anthropic cannot be made ({type(error).__name__}): {advice}"
+    )
 
 
 def refuses_thinking(error: ProviderError) -> bool:

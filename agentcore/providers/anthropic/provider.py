@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from agentcore.errors import ProviderError
 from agentcore.ports import ModelRequest, StreamPart
 from agentcore.providers.anthropic.body import encode_body, withhold_thinking
-from agentcore.providers.anthropic.faults import Faults, refuses_thinking
+from agentcore.providers.anthropic.faults import Faults, of_setup, refuses_thinking
 from agentcore.providers.anthropic.models import context_tokens
 from agentcore.providers.anthropic.reducer import Reducer
 from agentcore.providers.sse import OversizedEvent, SseSplitter
@@ -157,19 +157,20 @@ class AnthropicProvider:
         return self._client
 
     def _make_client(self) -> "AsyncAnthropic":
-        import anthropic
-        import httpx2
-
+        """Load the SDK and make the client. Both read the environment, so they can fail in any class."""
         try:
+            import anthropic
+
             return anthropic.AsyncAnthropic(
                 api_key=self._key or None,
                 auth_token=self._token or None,
                 base_url=self._base_url,
                 max_retries=0,
+                http_client=anthropic.DefaultAsyncHttpxClient(),  # the SDK's own one trips over itself when half made
                 open_telemetry=False,
             )
-        except httpx2.InvalidURL as error:
-            raise ProviderError("invalid_request", "ANTHROPIC_BASE_URL is no web address: correct it.") from error
+        except Exception as error:
+            raise of_setup(error) from error
 
 
 def _is_event_stream(response: "httpx2.Response") -> bool:

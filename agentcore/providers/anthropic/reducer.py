@@ -7,8 +7,10 @@ they came), odd token counts. One reducer serves one answer.
 
 from typing import Any, Protocol
 
+from pydantic import JsonValue
 from pydantic_core import from_json
 
+from agentcore.caps import bounded_input
 from agentcore.messages import Block, Opaque, Text, Thinking, ToolCall
 from agentcore.ports import Finished, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.anthropic.faults import Faults
@@ -180,7 +182,8 @@ class _GrowingOpaque:
             self._raw["input"] = self._input.parse()
             if self._raw["input"] is None:
                 return None  # cut off: it could never be sent back
-        return Opaque(provider=self._provider, model=self._model, raw=self._raw)
+        raw = bounded_input(self._raw)  # deeper than any journal can hold it: left out
+        return None if raw is None else Opaque(provider=self._provider, model=self._model, raw=raw)
 
 
 class _GrowingInput:
@@ -200,14 +203,14 @@ class _GrowingInput:
         self.size_bytes += len(text.encode())
         return True
 
-    def parse(self) -> dict[str, Any] | None:
-        """The input; None unless the text is one whole JSON object."""
+    def parse(self) -> dict[str, JsonValue] | None:
+        """The input; None unless the text is one whole JSON object of bounded depth."""
         text = "".join(self._pieces)
         try:
             value = from_json(text, allow_inf_nan=False) if text.strip() else self._initial
         except ValueError:
             return None
-        return value if isinstance(value, dict) else None
+        return bounded_input(value)
 
 
 def _usage(counts: Wire) -> Usage:

@@ -24,8 +24,10 @@ first scene whose `match` occurs in the prompt is played, upper and lower case a
 from importlib import resources
 from pathlib import Path
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticSerializationError, from_json
 
+from agentcore.caps import MAX_INPUT_DEPTH, bounded_input
 from agentcore.errors import ProviderError, ProviderErrorKind
 from agentcore.usage import Usage
 from agentcore.values import Value
@@ -39,6 +41,13 @@ class ScriptedCall(Value):
     input: dict[str, JsonValue] = Field(default_factory=dict)
     id: str | None = None
     """None: made from the message that is answered, so that it is unique in the session."""
+
+    @field_validator("input")
+    @classmethod
+    def _is_bounded(cls, input: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if bounded_input(input) is None:
+            raise ValueError(f"deeper than {MAX_INPUT_DEPTH} levels, or with a value that JSON cannot hold")
+        return input
 
 
 class ScriptedError(Value):
@@ -89,30 +98,55 @@ def load_script(model: str) -> Script:
     if model == DEMO:
         return parse_script(resources.files(__package__).joinpath("demo.yaml").read_text("utf-8"), "demo")
     path = Path(model)
-    if not path.is_file():
+    try:
+        text = _beginning(path)
+    except OSError as error:
+        said = f"The script {path.name} cannot be read: {error.strerror}. Mend the file or name another."
+        raise ProviderError("invalid_request", said) from error
+    if text is None:
         raise ProviderError(
             "not_found", f"The scripted provider finds no file {path.name}: use scripted/demo or a path."
         )
-    with path.open("rb") as file:
-        text = file.read(MAX_SCRIPT_BYTES + 1)
     if len(text) > MAX_SCRIPT_BYTES:
         raise ProviderError("invalid_request", f"The script {path.name} has more than {MAX_SCRIPT_BYTES} bytes.")
     return parse_script(text.decode("utf-8", "replace"), path.name)
 
 
+def _beginning(path: Path) -> bytes | None:
+    """One byte more than a script may have, so that a longer one shows; None where there is no file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return file.read(MAX_SCRIPT_BYTES + 1)
+
+
 def parse_script(text: str, name: str) -> Script:
-    """Parse YAML (JSON is a part of it). The error says where, never what: the file need not be a script at all."""
+    """Parse JSON or YAML. The error says where, never what: the file need not be a script at all."""
     import yaml  # 10 ms that only users of scripts pay
 
     try:
-        return Script.model_validate(yaml.safe_load(text))
+        script = Script.model_validate(_value_of(text))
+        script.model_dump_json()
+        return script
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}" if error.problem_mark else "its YAML"
-    except yaml.YAMLError:
-        where = "its YAML"
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = f"{'.'.join(str(step) for step in first['loc']) or 'the top'} ({first['msg']})"
+    except PydanticSerializationError:
+        where = "a text with half of a surrogate pair, which no encoding can hold"
+    except (yaml.YAMLError, ValueError, RecursionError):  # dates and numbers that Python has not; endless nesting
+        where = "its YAML"
     raise ProviderError(
         "invalid_request", f"The script {name} is wrong at {where}: see agentcore.providers.scripted.script."
     )
+
+
+def _value_of(text: str) -> object:
+    """JSON first: YAML reads a character that JSON escapes as a surrogate pair as two broken halves."""
+    import yaml
+
+    try:
+        return from_json(text)
+    except ValueError:
+        return yaml.safe_load(text)
