@@ -27,6 +27,7 @@ from agentcore.sessions.records import Grant
 from agentcore.sessions.store import OpenSession, SessionStore, project_of
 from agentcore.settings import add_allow_rule, allow_rules, project_file, user_file
 from agentcore.tools.catalogue import builtin_tools
+from agentcore.tools.marks import kill_orphans
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -62,6 +63,8 @@ class AppConfig:
     defaults: Settings = field(default_factory=Settings)
     """For brand-new sessions."""
     allow_yolo: bool = False
+    hidden: tuple[Path, ...] = ()
+    """Further files and folders that are closed to every tool of the model."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -72,7 +75,7 @@ class App:
         self.config = config
         self.clock = clock or SystemClock()
         self.providers = providers or Providers(config.environ)
-        self._store = SessionStore(config.data_dir / "sessions", self.clock)
+        self._store = SessionStore(config.data_dir / "sessions", config.roots, self.clock)
         self.default_model = config.model or self.providers.default_model()
         self.validate(config.defaults.model_copy(update={"model": config.model}))
 
@@ -103,9 +106,10 @@ class App:
 
     async def create(self, cwd: Path, settings: Settings, asker: Asker | None) -> Agent:
         """Begin a new session. Raises: Unprocessable, StorageUnavailable."""
+        rules = await _in_worker(self._rules, cwd)  # first: what is wrong with them leaves no session behind
         session = await _in_worker(self._store.create, cwd, settings)
         try:
-            return await self._agent(session, asker)
+            return self._agent(session, rules, asker)
         except BaseException:
             session.log.close()
             raise
@@ -114,8 +118,8 @@ class App:
         """Load a session. Raises: NotFound, SessionLocked, JournalDamaged, StorageUnavailable, Unprocessable."""
         session = await _in_worker(self._store.open, session_id)
         try:
-            self._refuse_foreign(session.history.meta.cwd)
-            agent = await self._agent(session, asker)
+            rules = await _in_worker(self._rules, Path(session.history.meta.cwd))
+            agent = self._agent(session, rules, asker)
         except BaseException:
             session.log.close()
             raise
@@ -141,14 +145,19 @@ class App:
         """The messages of a session, loaded or not, up to byte `size` of its journal; and the last number in it."""
         return await _in_worker(self._store.display, session_id, size, after_seq, limit)
 
-    async def lines_after(self, session_id: str, seq: int, size: int) -> list[bytes]:
-        """Durable events behind number `seq`, as encoded lines."""
-        return await _in_worker(self._store.lines_after, session_id, seq, size)
+    async def lines_after(self, session_id: str, seq: int, before: int) -> list[bytes]:
+        """The next durable events behind number `seq` and below `before`, as encoded lines: a piece of bounded size,
+        or none when there are no more."""
+        return await _in_worker(self._store.lines_after, session_id, seq, before)
 
     async def persist(self, agent: Agent, rule: str, *, for_user: bool) -> None:
         """Write an allow rule to the user's private settings. Raises: OSError, Unprocessable."""
         file = self._user_file() if for_user else self._project_file(agent.cwd)
         await _in_worker(partial(add_allow_rule, file, rule))
+
+    async def sweep(self) -> None:
+        """End the commands that a killed server left running."""
+        await _in_worker(kill_orphans)
 
     async def warm(self) -> None:
         """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""
@@ -159,14 +168,7 @@ class App:
 
     # --- assembly ---
 
-    def _refuse_foreign(self, cwd: str) -> None:
-        if not any(Path(cwd).is_relative_to(root) for root in self.config.roots):
-            raise Unprocessable(
-                "The session's folder is outside this server's roots. Use the server of that folder, or --root."
-            )
-
-    async def _agent(self, session: OpenSession, asker: Asker | None) -> Agent:
-        rules = await _in_worker(self._rules, Path(session.history.meta.cwd))
+    def _agent(self, session: OpenSession, rules: list[Rule], asker: Asker | None) -> Agent:
         granted = [rule for text in session.history.grants if (rule := parse_rule(text)) is not None]
         workspace = self._workspace(session)
         gate = SessionGate(
@@ -193,7 +195,7 @@ class App:
 
     def _workspace(self, session: OpenSession) -> Workspace:
         config, home = self.config, Path.home()
-        own = (config.data_dir, config.state_dir, config.config_dir)
+        own = (config.data_dir, config.state_dir, config.config_dir, *config.hidden)
         return Workspace(
             cwd=Path(session.history.meta.cwd),
             roots=config.roots,

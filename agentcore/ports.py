@@ -29,6 +29,11 @@ class EventLog(Protocol):
         """The highest number given out so far."""
         ...
 
+    @property
+    def last_ts(self) -> float:
+        """Unix time of the last event, in seconds."""
+        ...
+
     def emit(self, event: Event) -> int:
         """Number, encode and publish an event; return its number. Synchronous: never waits for a reader.
 

@@ -4,6 +4,7 @@
 one project. Nothing is ever written into a repository.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -26,6 +27,26 @@ def user_file(config_dir: Path) -> Path:
 
 def project_file(config_dir: Path, project: str) -> Path:
     return config_dir / "projects" / project / FILE_NAME
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder of the user's with every level that is missing above it, private and durable. Raises: OSError."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where its file system can do that. Raises: OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def allow_rules(file: Path) -> list[Rule]:
@@ -51,7 +72,7 @@ def allow_rules(file: Path) -> list[Rule]:
 
 def add_allow_rule(file: Path, rule: str) -> None:
     """Write a rule into a settings file: locked, replaced atomically, private. Raises: OSError, Unprocessable."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(file.parent)
     with _locked(file):
         document = _read(file)
         section = document.setdefault("permissions", tomlkit.table())
@@ -80,6 +101,7 @@ def _replace(file: Path, text: str) -> None:
         out.flush()
         os.fsync(out.fileno())
     new.replace(file)
+    sync_folder(file.parent)
 
 
 @contextmanager

@@ -35,6 +35,7 @@ class Application:
         self.core = core or App(core_config(settings))
         tickets = Tickets(self.core.clock)
         self._routes = Starlette(routes=[_route(endpoint) for endpoint in ENDPOINTS], exception_handlers=HANDLERS)
+        self._routes.router.redirect_slashes = False  # a path that is not in the table is a 404, also with a slash
         self._routes.state.tickets = tickets
         admission = Admission(
             token=settings.token,
@@ -54,6 +55,7 @@ class Application:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._routes.state.hub = hub = Hub(self.core, self._tasks)
         self._tasks.start_soon(hub.watch_readers, name="watchdog of slow readers")
+        self._tasks.start_soon(self.core.sweep, name="ending what a killed server left running")
         self._tasks.start_soon(self._warm, name="loading the provider")
 
     async def stop(self) -> None:
@@ -93,6 +95,7 @@ def core_config(settings: ServerSettings) -> AppConfig:
             {"mode": settings.mode, "effort": settings.effort, "unattended": settings.unattended}
         ),
         allow_yolo=settings.allow_yolo,
+        hidden=() if settings.token_file is None else (settings.token_file,),
     )
 
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from server.settings import CannotStart
+from server.settings import STATE_VARIABLE, CannotStart
 
 MODES = ("default", "accept-edits", "plan", "deny", "yolo")
+_OR_VARIABLE = f"default: {STATE_VARIABLE}, or the platform's folders"
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
@@ -68,7 +69,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--allowed-host", action="append", default=[], metavar="H", help="a name that requests may use for us")
     add("--allow-origin", action="append", default=[], metavar="O", help="a web origin that may use the server")
     add("--allow-yolo", action="store_true", help="let sessions run without asking for permissions")
-    add("--state-dir", type=Path, metavar="DIR", help="keep discovery files in DIR and sessions in DIR/data")
+    add("--state-dir", type=Path, metavar="DIR", help=f"discovery files in DIR, sessions in DIR/data ({_OR_VARIABLE})")
     add("--debug", action="store_true", help="say more on stderr")
 
 
@@ -78,9 +79,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--output", choices=("text", "json"), default="text", help="the answer, or one event per line")
     add("--model", metavar="P/M", help="provider and model")
     add("--mode", choices=MODES, help="permission mode")
+    add("--allow-yolo", action="store_true", help="permit --mode yolo, which asks for no permissions")
     add("--cwd", type=Path, default=Path(), metavar="DIR", help="folder to work in (default: the current one)")
     add("--max-turns", type=int, metavar="N", help="model calls at most")
-    add("--state-dir", type=Path, metavar="DIR", help="keep sessions in DIR/data")
+    add("--state-dir", type=Path, metavar="DIR", help=f"sessions in DIR/data ({_OR_VARIABLE})")
 
 
 def _version() -> int:
@@ -91,8 +93,9 @@ def _version() -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from server.settings import RunSettings, existing_folder, folders
+    from server.settings import RunSettings, existing_folder, folders, refuse_yolo
 
+    refuse_yolo(arguments.mode, is_allowed=arguments.allow_yolo)
     settings = RunSettings(
         prompt=_prompt(arguments.prompt),
         cwd=existing_folder(arguments.cwd),
@@ -100,6 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
         output=arguments.output,
         model=arguments.model,
         mode=arguments.mode,
+        allow_yolo=arguments.allow_yolo,
         max_turns=_positive(arguments.max_turns, "--max-turns"),
     )
     from server.headless import main as run_headless

@@ -2,14 +2,13 @@
 
 `<state dir>/servers/<pid>.json` holds the token, so file and folder belong to this user alone. Standard library
 only; knows nothing of HTTP. Promise: a file is whole or absent, a clean stop removes it, and a file whose process
-is gone (also when its number went to another process) is never taken for a server.
+is gone (also when its number went to another process) is swept by the next server that starts.
 """
 
 import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,27 +50,8 @@ def publish(state_dir: Path, server: Running) -> Path:
 
 def withdraw(path: Path, server: Running) -> None:
     """Remove the file of this process, unless another one has taken its place."""
-    if [server] == [found for _, found in _read(path)]:
+    if _read(path) == server:
         path.unlink(missing_ok=True)
-
-
-def running(state_dir: Path) -> list[Running]:
-    """All servers of this user that are alive, the newest file first."""
-    found = [(written, server) for path in _folder(state_dir).glob("*.json") for written, server in _read(path)]
-    newest_first = sorted(found, key=lambda pair: pair[0], reverse=True)
-    return [server for _, server in newest_first if _is_alive(server.pid, server.started)]
-
-
-def find(state_dir: Path, folder: Path) -> Running | None:
-    """The server whose roots hold `folder`: the closest root wins, then the newest server."""
-    wanted = folder.resolve()
-    fitting = [
-        (len(Path(root).parts), server)
-        for server in running(state_dir)
-        for root in server.roots
-        if wanted.is_relative_to(root)
-    ]
-    return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
 
 def process_start(pid: int) -> str | None:
@@ -117,9 +97,10 @@ def _write(folder: Path, server: Running) -> Path:
 
 def _sweep(folder: Path) -> None:
     for path in [*folder.glob("*.json"), *folder.glob(".*.tmp")]:
+        server = _read(path)
         # a file that cannot be read, or is only half made, belongs to the process in its name
-        owners = [(server.pid, server.started) for _, server in _read(path)] or [(_pid_in_name(path), None)]
-        if not any(_is_alive(pid, started) for pid, started in owners):
+        owner = (_pid_in_name(path), None) if server is None else (server.pid, server.started)
+        if not _is_alive(*owner):
             path.unlink(missing_ok=True)
 
 
@@ -128,14 +109,14 @@ def _pid_in_name(path: Path) -> int:
     return int(number) if number.isdigit() and len(number) < 10 else 0
 
 
-def _read(path: Path) -> Iterator[tuple[float, Running]]:
-    """Yield when the file was written and what it says; nothing when it is gone, not ours, or not what we write."""
+def _read(path: Path) -> Running | None:
+    """What the file says; None when it is gone, not ours, or not what we write."""
     try:
-        status = path.stat()
-        if _is_ours(path) and status.st_size <= MAX_FILE_BYTES:
-            yield status.st_mtime, _parse(json.loads(path.read_bytes()))
+        if _is_ours(path) and path.stat().st_size <= MAX_FILE_BYTES:
+            return _parse(json.loads(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError):
-        return
+        pass
+    return None
 
 
 def _parse(values: dict[str, Any]) -> Running:

@@ -7,6 +7,7 @@ event as one line; everything else goes to stderr. The exit code tells how the r
 import asyncio
 import signal
 import sys
+from collections.abc import AsyncIterator
 
 import anyio
 
@@ -44,23 +45,38 @@ async def _main(settings: RunSettings) -> int:
         state_dir=settings.folders.state,
         config_dir=settings.folders.config,
         model=settings.model,
+        allow_yolo=settings.allow_yolo,
     )
     app = App(config)
     wishes = {"mode": settings.mode, "max_turns": settings.max_turns}
     given = {name: value for name, value in wishes.items() if value is not None}
     chosen = Settings.model_validate({"unattended": "deny", **given})
     app.validate(chosen)
+    try:
+        return await _in_hub(app, chosen, settings)
+    finally:
+        await app.close()
+
+
+async def _in_hub(app: App, chosen: Settings, settings: RunSettings) -> int:
+    refusal: AgentError | None = None
     async with anyio.create_task_group() as tasks:
         hub = Hub(app, tasks)
-        live = await hub.create(settings.cwd, chosen)
-        tasks.start_soon(_cancel_on_signal, live)
-        code = await _run(live, settings)
+        try:
+            live = await hub.create(settings.cwd, chosen)
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                tasks.start_soon(_cancel_on, signals, live)
+                code = await _run(live, settings)
+        except AgentError as error:
+            refusal = error  # raised in here it would come out of the group as a group
         await hub.stop(b"")
-    await app.close()
+    if refusal is not None:
+        raise refusal
     return code
 
 
 async def _run(live: LiveSession, settings: RunSettings) -> int:
+    """Send the prompt and tell what it comes to. Begins without waiting: no signal is taken before there is a run."""
     if settings.output == "json":
         live.agent.log.listen(_print_line)
     accepted = live.prompt(settings.prompt)
@@ -81,8 +97,7 @@ def _print_line(_seq: int, _kind: str, line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-async def _cancel_on_signal(live: LiveSession) -> None:
+async def _cancel_on(signals: AsyncIterator[signal.Signals], live: LiveSession) -> None:
     """The first Ctrl-C ends the run in good order; its partial text is kept."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            live.cancel()
+    async for _ in signals:
+        live.cancel()

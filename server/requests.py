@@ -132,7 +132,8 @@ class Requests:
             expires_at=None if seconds is None else round(self._clock.now() + seconds, 3),
         ).model_copy(deep=True)
         seq = self._log.emit(request)
-        return self._pending.add(request.model_copy(update={"seq": seq, "session": self._log.session}))
+        envelope = {"seq": seq, "session": self._log.session, "ts": round(self._log.last_ts, 3)}
+        return self._pending.add(request.model_copy(update=envelope))
 
     def _resolve(self, row: Row, resolved: PermissionResolved) -> None:
         """Take the row, tell the world, wake the call that waits; nothing has changed when the journal refuses."""

@@ -1,8 +1,8 @@
 """The bodies of the API: what clients send, and what they get. Times are Unix seconds, durations carry their unit."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from agentcore.events import Mode, Partial, PermissionRequest, Scope, StopReason, Unattended
 from agentcore.session import HistoryMessage
@@ -53,7 +53,14 @@ class CreateSession(SessionSettings):
 
 
 class PatchSession(SessionSettings):
-    """At least one field."""
+    """At least one field; none of them null: a setting can be replaced, not taken back to the server's default."""
+
+    @model_validator(mode="after")
+    def _has_no_null(self) -> Self:
+        # `session_updated` leaves out what is null, so no reader of the journal or the stream could be told
+        if nulls := sorted(name for name in self.model_fields_set if getattr(self, name) is None):
+            raise ValueError(f"{', '.join(nulls)} cannot be null: leave it out to keep it, or send another value")
+        return self
 
 
 class PromptBody(Value):

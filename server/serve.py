@@ -17,7 +17,7 @@ from server import discovery
 from server.discovery import Running
 from server.listener import DEFAULT_PORT, Address, Listener, listen
 from server.origins import is_loopback_name, parse_host
-from server.settings import CannotStart, ServerSettings, Token, existing_folder, find_token, folders
+from server.settings import CannotStart, ServerSettings, Token, existing_folder, find_token, folders, refuse_yolo
 
 _ORIGIN = re.compile(r"https?://[a-z0-9_.:\[\]-]+")
 
@@ -77,14 +77,14 @@ def _identity(settings: ServerSettings, listener: Listener) -> Running:
 
 
 def _settings(arguments: argparse.Namespace, token: Token) -> ServerSettings:
-    if arguments.mode == "yolo" and not arguments.allow_yolo:
-        raise CannotStart("The mode yolo runs everything without asking; add --allow-yolo if that is what you want.")
+    refuse_yolo(arguments.mode, is_allowed=arguments.allow_yolo)
     cwd = existing_folder(Path())
     return ServerSettings(
         cwd=cwd,
         roots=tuple(dict.fromkeys([cwd, *map(existing_folder, arguments.root)])),
         folders=folders(arguments.state_dir),
         token=token.value,
+        token_file=arguments.token_file and arguments.token_file.resolve(),
         model=arguments.model,
         mode=arguments.mode,
         effort=arguments.effort,

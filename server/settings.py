@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TOKEN_BYTES = 32  # the promise of the API
+STATE_VARIABLE = "AGENTCORE_STATE_DIR"  # clients look for servers there, too
 TOKEN_VARIABLE = "AGENTCORE_TOKEN"  # noqa: S105 - the name of an environment variable
 
 
@@ -38,6 +39,8 @@ class ServerSettings:
     """Folders in which sessions may work; the working directory is the first."""
     folders: Folders
     token: str = field(repr=False)
+    token_file: Path | None = None
+    """Where the token came from, resolved: closed to the model's tools."""
     model: str | None = None
     mode: str = "default"
     effort: str | None = None
@@ -71,15 +74,20 @@ class RunSettings:
     output: str = "text"
     model: str | None = None
     mode: str | None = None
+    allow_yolo: bool = False
     max_turns: int | None = None
 
 
-def folders(override: Path | None) -> Folders:
-    """The platform's folders for `agentcore`; `override` takes the place of state, and its `data` that of data."""
+def folders(given: Path | None) -> Folders:
+    """The platform's folders for `agentcore`.
+
+    `given`, else AGENTCORE_STATE_DIR, takes the place of state, and its `data` that of data.
+    """
     from platformdirs import PlatformDirs
 
     dirs = PlatformDirs("agentcore", appauthor=False)
-    if override is None:
+    override = given or os.environ.get(STATE_VARIABLE)
+    if not override:
         return Folders(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path)
     state = Path(os.path.abspath(override))  # noqa: PTH100 - `resolve` would follow links that the operator chose
     return Folders(dirs.user_config_path, state / "data", state)
@@ -123,6 +131,12 @@ def _checked(text: str, source: str) -> str:
     if not all("!" <= character <= "~" for character in token):
         raise CannotStart(f"The token from {source} has a space or a character outside of ASCII.")
     return token
+
+
+def refuse_yolo(mode: str | None, *, is_allowed: bool) -> None:
+    """Raises: CannotStart for the mode yolo without the switch that permits it."""
+    if mode == "yolo" and not is_allowed:
+        raise CannotStart("The mode yolo runs everything without asking; add --allow-yolo if that is what you want.")
 
 
 def existing_folder(path: Path) -> Path:

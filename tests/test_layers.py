@@ -25,27 +25,37 @@ VENDOR_SDKS = frozenset({"anthropic", "openai", "google", "httpx2"})
 WEB = frozenset({"starlette", "uvicorn", "sse_starlette"})
 
 Import = tuple[str, int, bool]
-"""Dotted name, line, and whether it stands inside a function."""
+"""Dotted name, line, and whether it is late: inside a function, or for the type checker alone."""
 
 
 def imports_of(path: Path) -> Iterator[Import]:
-    tree = ast.parse(path.read_text())
-    inner = {id(node) for function in functions(tree) for node in ast.walk(function)}
+    yield from imports_in(path.read_text(), str(path))
+
+
+def imports_in(source: str, path: str = "") -> Iterator[Import]:
+    tree = ast.parse(source)
+    late = {id(node) for statement in late_statements(tree) for node in ast.walk(statement)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.name, node.lineno, id(node) in inner
+                yield alias.name, node.lineno, id(node) in late
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             module = node.module or ""
-            yield module, node.lineno, id(node) in inner
+            yield module, node.lineno, id(node) in late
             if module in ("agentcore", "server"):
                 for alias in node.names:
-                    yield f"{module}.{alias.name}", node.lineno, id(node) in inner
+                    yield f"{module}.{alias.name}", node.lineno, id(node) in late
 
 
-def functions(tree: ast.AST) -> list[ast.AST]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+def late_statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """What does not run when the module is imported: functions, and what stands under `if TYPE_CHECKING:`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
+                yield from body
 
 
 def files(folder: str) -> list[Path]:
@@ -60,9 +70,28 @@ def layer_of(room: str) -> int:
     return next(level for level, rooms in enumerate(LAYERS) if room in rooms)
 
 
-def is_type_checking_only(path: Path, line: int) -> bool:
-    before = path.read_text().splitlines()[:line]
-    return any(text.startswith("if TYPE_CHECKING:") for text in before) and before[-1].startswith("    ")
+def test_late_is_what_does_not_run_at_import() -> None:
+    source = """
+import one
+if TYPE_CHECKING:
+    import two
+    if x:
+        import three
+else:
+    import four
+try:
+    import five
+except ImportError:
+    pass
+def f():
+    import six
+class C:
+    import seven
+    def g(self):
+        import eight
+"""
+    late = {name for name, _, is_late in imports_in(source) if is_late}
+    assert late == {"two", "three", "six", "eight"}
 
 
 @pytest.mark.parametrize("path", files("agentcore"), ids=str)
@@ -84,21 +113,21 @@ def test_agentcore_imports_only_upwards(path: Path) -> None:
 
 @pytest.mark.parametrize("path", files("agentcore") + files("server"), ids=str)
 def test_only_providers_know_vendor_sdks_and_load_them_late(path: Path) -> None:
-    for name, line, is_inner in imports_of(path):
+    for name, line, is_late in imports_of(path):
         if name.split(".")[0] in VENDOR_SDKS:
             assert path.is_relative_to(ROOT / "agentcore" / "providers"), f"{path}:{line} knows {name}"
-            assert is_inner or is_type_checking_only(path, line), f"{path}:{line} loads {name} at import"
+            assert is_late, f"{path}:{line} loads {name} at import"
 
 
 @pytest.mark.parametrize("path", files("server"), ids=str)
 def test_the_server_knows_the_vocabulary_the_ports_and_the_assembly(path: Path) -> None:
-    for name, line, is_inner in imports_of(path):
+    for name, line, is_late in imports_of(path):
         top, _, rest = name.partition(".")
         if top == "agentcore" and rest:
             assert rest.split(".")[0] in SERVER_MAY, f"{path}:{line} reaches into {name}"
         if top == "agentcore_client":
             assert path.name == "cli.py", f"{path}:{line} knows a client"
-            assert is_inner, f"{path}:{line} loads a client at import"
+            assert is_late, f"{path}:{line} loads a client at import"
 
 
 @pytest.mark.parametrize("path", files("clients"), ids=str)

@@ -4,15 +4,19 @@ import os
 import re
 import signal
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.daemon import WAIT_S, Daemon
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-RUN, SECOND_TERMINAL, THIRD_TERMINAL, TEST, HEADLESS = BLOCKS
+RUN, SECOND_TERMINAL, THIRD_TERMINAL, AFTER_A_KILL, TEST, HEADLESS = BLOCKS
 
 
 def environment(daemon: Daemon) -> dict[str, str]:
@@ -70,11 +74,46 @@ def test_the_recipe_goes_from_a_session_to_the_answer(daemon: Daemon) -> None:
     assert '"stop_reason":"end_turn"' in "".join(seen)
 
 
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="the recipe is written for bash")
+def test_the_experiment_with_the_kill_ends_well(daemon: Daemon) -> None:
+    with httpx.Client(base_url=daemon.url, headers={"Authorization": f"Bearer {daemon.token}"}) as http:
+        session = http.post("/v1/sessions", json={"mode": "accept-edits"}).json()["id"]
+        for request in ("perm-1", "perm-2"):
+            http.post(f"/v1/sessions/{session}/prompt", json={"text": "Show me."})
+            wait_until(lambda: http.get(f"/v1/sessions/{session}/permissions").json()["permissions"])
+            if request == "perm-1":
+                http.post(f"/v1/sessions/{session}/permissions/{request}", json={"allow": True})
+                wait_until(lambda: not http.get(f"/v1/sessions/{session}").json()["busy"])
+    daemon.restart()
+    connect = "".join(THIRD_TERMINAL.splitlines(keepends=True)[:2])
+    ran = subprocess.run(
+        ["/bin/bash", "-c", connect + AFTER_A_KILL],
+        cwd=ROOT,
+        env=environment(daemon),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=True,
+    )
+    assert '"interrupted":true' in ran.stdout
+    assert ran.stderr == ""
+    wait_until(lambda: [event["type"] for event in daemon.events(session)][-2:] == ["done", "status"])
+    assert daemon.events(session)[-2]["stop_reason"] == "end_turn"
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Ask again and again, for a bounded time: what is waited for happens in another process."""
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_the_headless_command_prints_the_answer(tmp_path: Path) -> None:
     ran = subprocess.run(
         ["/bin/sh", "-c", HEADLESS.replace(".venv/bin/agentcore", "agentcore")],
         cwd=tmp_path,
-        env={"PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=60,

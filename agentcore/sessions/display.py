@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import assert_never
 
-from agentcore.events import EVENTS, AssistantMessage, NumberedEvent, ToolEnd, UserMessage, head_of
+from agentcore.events import EVENTS, AssistantMessage, ToolEnd, UserMessage, head_of
 from agentcore.messages import ToolCall, ToolResult
 from agentcore.session import HistoryMessage
 
@@ -20,35 +21,34 @@ def display(lines: Iterable[bytes], *, after_seq: int = 0, limit: int | None = N
 
 
 def _messages(lines: Iterable[bytes]) -> Iterator[HistoryMessage]:
-    """Each message when it is complete; held meanwhile are only the last answer and its results."""
-    asked: HistoryMessage | None = None
-    results: HistoryMessage | None = None
+    """Each message when it is complete; held meanwhile are only the last one and its results."""
+    said: HistoryMessage | None = None
+    batch: list[ToolEnd] = []
     index = 0
     for event in _shown(lines):
-        if isinstance(event, ToolEnd) and asked is not None:
-            results = _with_result(asked, results, event)
+        if isinstance(event, ToolEnd):
+            batch.append(event)
             continue
-        if results is not None:
-            yield results
-            index, results = results.index + 1, None
-        message = _said(event, index)
-        if message is not None:
-            yield message
-            asked, index = message, index + 1
-    if results is not None:
-        yield results
+        if said is not None and batch:
+            yield _results(said, batch, index)
+            index, batch = index + 1, []
+        said = _said(event, index)
+        yield said
+        index += 1
+    if said is not None and batch:
+        yield _results(said, batch, index)
 
 
-def _shown(lines: Iterable[bytes]) -> Iterator[NumberedEvent]:
+def _shown(lines: Iterable[bytes]) -> Iterator[UserMessage | AssistantMessage | ToolEnd]:
     for line in lines:
         head = head_of(line)
         if head is not None and head[0] in _SHOWN:
             event = EVENTS.validate_json(line, extra="ignore")
-            if event.agent is None:
+            if event.agent is None and isinstance(event, UserMessage | AssistantMessage | ToolEnd):
                 yield event
 
 
-def _said(event: NumberedEvent, index: int) -> HistoryMessage | None:
+def _said(event: UserMessage | AssistantMessage, index: int) -> HistoryMessage:
     match event:
         case UserMessage(id=message_id, content=content, source=source, prompt_id=prompt_id):
             return HistoryMessage(
@@ -61,19 +61,14 @@ def _said(event: NumberedEvent, index: int) -> HistoryMessage | None:
                 prompt_id=prompt_id,
             )
         case AssistantMessage(message=message):
-            return HistoryMessage(
-                index=index, id=message.id, seq=event.seq, role="assistant", content=message.content
-            )
+            return HistoryMessage(index=index, id=message.id, seq=event.seq, role="assistant", content=message.content)
         case _:
-            return None
+            assert_never(event)
 
 
-def _with_result(asked: HistoryMessage, results: HistoryMessage | None, event: ToolEnd) -> HistoryMessage:
-    """The results of a batch with one more beside them, in the order of the calls."""
-    order = {block.id: place for place, block in enumerate(asked.content) if isinstance(block, ToolCall)}
-    result = ToolResult(call_id=event.call_id, content=event.output, is_error=event.is_error)
-    blocks = [*(results.content if results is not None else ()), result]
-    blocks.sort(key=lambda block: order.get(block.call_id, len(order)) if isinstance(block, ToolResult) else 0)
-    return HistoryMessage(
-        index=asked.index + 1, id=f"{asked.id}-results", seq=event.seq, role="user", content=tuple(blocks)
-    )
+def _results(said: HistoryMessage, batch: list[ToolEnd], index: int) -> HistoryMessage:
+    """What the calls of a message came to, in their order."""
+    order = {block.id: place for place, block in enumerate(said.content) if isinstance(block, ToolCall)}
+    ends = sorted(batch, key=lambda end: order.get(end.call_id, len(said.content)))
+    content = tuple(ToolResult(call_id=end.call_id, content=end.output, is_error=end.is_error) for end in ends)
+    return HistoryMessage(index=index, id=f"{said.id}-results", seq=batch[-1].seq, role="user", content=content)

@@ -1,10 +1,11 @@
 """Reads a journal forward into what a session is: transcript, open run, pending requests, totals, numbering.
 
-There is no second store to disagree with: the live session folds the same events while it emits them.
+There is no second store to disagree with: the live session keeps the same facts by the same rules.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import get_args
 
 from pydantic_core import from_json
 
@@ -52,6 +53,7 @@ from agentcore.transcript import Transcript
 
 TITLE_CHARS = 80
 _NO_STATE = frozenset({"notice", "error", "todo", "session_closed"})
+_STATE = frozenset(str(kind.model_fields["type"].default) for kind in get_args(NumberedEvent)) - _NO_STATE
 
 
 @dataclass(slots=True)
@@ -101,10 +103,6 @@ class History:
         """The first multiple of STRIDE above every number that may have been given out."""
         return (max(self.last_seq, self.reserved) // STRIDE + 1) * STRIDE
 
-    @property
-    def title(self) -> str | None:
-        return self.settings.title
-
 
 def fold(lines: Iterable[bytes]) -> History:
     """Read all lines. Raises: JournalDamaged naming the line that cannot be read."""
@@ -134,10 +132,11 @@ def _begin(meta: Meta) -> History:
 
 
 def _parse(line: bytes, number: int) -> NumberedEvent | Record | int | None:
-    """One line's value; only its number for an event that leaves no state; None for an unknown record."""
+    """One line's value; only its number for an event that leaves no state or that only a newer version knows; None
+    for a record of a newer version."""
     head = head_of(line)
     try:
-        if head is not None and head[0] not in _NO_STATE:
+        if head is not None and head[0] in _STATE:
             return EVENTS.validate_json(line, extra="ignore")
         kind = line[9 : line.find(b'"', 9)].decode(errors="replace") if line.startswith(b'{"type":"') else ""
         if kind in RECORD_TYPES:

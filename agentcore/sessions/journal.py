@@ -1,4 +1,4 @@
-"""One append-only file of lines: written by one owner, read by anyone.
+"""One append-only file of lines and its one owner, who writes it; `reading` is for everybody.
 
 Knows bytes, not events. A line is in the page cache when `append` returns, so it survives SIGKILL; `sync` makes it
 survive a power cut. Promise: what was appended is never changed; a torn last line is set aside, and any other
@@ -9,15 +9,19 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from agentcore.errors import JournalDamaged, SessionLocked, StorageUnavailable
+from agentcore.sessions.reading import line_start
+from agentcore.settings import make_private, sync_folder
 
 FILE_NAME = "journal.jsonl"
+_NEW_NAME = "journal.new"
 _LOCK_NAME = "lease"
 
 
@@ -34,15 +38,27 @@ class Journal:
         self._broken: str | None = None
 
     @classmethod
-    def create(cls, directory: Path) -> "Journal":
-        """Make the session's directory and an empty journal in it, private to the user."""
-        try:
-            directory.mkdir(parents=True, mode=0o700)
+    def create(cls, directory: Path, lines: Iterable[bytes] = ()) -> "Journal":
+        """Make the session's directory and in it a journal that appears with its first lines, or not at all.
+
+        Raises: StorageUnavailable, and then nothing is left behind.
+        """
+        new, path = directory / _NEW_NAME, directory / FILE_NAME
+        with _opening() as undo:
+            make_private(directory.parent)
+            directory.mkdir(mode=0o700)
+            undo.callback(shutil.rmtree, directory, ignore_errors=True)
             lock = _lock(directory)
-            file = os.open(directory / FILE_NAME, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
-        except OSError as error:
-            raise StorageUnavailable(_sentence(error)) from error
-        return cls(directory, file, lock, 0)
+            undo.callback(os.close, lock)
+            file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
+            undo.callback(os.close, file)
+            size = _write(file, b"".join(line + b"\n" for line in lines))
+            os.fsync(file)
+            new.rename(path)
+            sync_folder(directory)
+            sync_folder(directory.parent)
+            undo.pop_all()
+        return cls(directory, file, lock, size)
 
     @classmethod
     def open(cls, directory: Path) -> tuple["Journal", "Tail"]:
@@ -50,30 +66,23 @@ class Journal:
 
         Raises: SessionLocked while another process holds it; StorageUnavailable.
         """
-        try:
+        with _opening() as undo:
             lock = _lock(directory)
-        except OSError as error:
-            raise StorageUnavailable(_sentence(error)) from error
-        try:
+            undo.callback(os.close, lock)
             file = os.open(directory / FILE_NAME, os.O_RDWR | os.O_APPEND)
+            undo.callback(os.close, file)
             tail = _set_torn_line_aside(directory, file)
-        except OSError as error:
-            os.close(lock)
-            raise StorageUnavailable(_sentence(error)) from error
+            undo.pop_all()
         return cls(directory, file, lock, tail.size), tail
 
     def append(self, line: bytes) -> None:
         """Append one line in one write. Raises: StorageUnavailable; nothing of the line stays in the file then."""
         if self._broken is not None:
             raise StorageUnavailable(self._broken)
-        data = line + b"\n"
         try:
-            written = os.write(self._file, data)
+            self.size += _write(self._file, line + b"\n")
         except OSError as error:
             self._break(error)
-        if written != len(data):
-            self._break(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-        self.size += len(data)
 
     def sync(self, file: int | None = None) -> None:
         """Make everything appended so far durable. Blocking: call it in a worker, with a `descriptor` of its own.
@@ -128,22 +137,22 @@ class Tail:
     """What was set aside, empty when the last line was whole."""
 
 
-def read_lines(directory: Path, size: int | None = None, start: int = 0) -> list[bytes]:
-    """Read whole lines from byte `start` up to byte `size` (default: all), without their newlines. Blocking."""
-    with (directory / FILE_NAME).open("rb") as file:
-        file.seek(start)
-        data = file.read() if size is None else file.read(max(0, size - start))
-    lines = data.split(b"\n")
-    lines.pop()  # behind the last newline: nothing, or a line that is being written
-    return lines
-
-
 def damaged(number: int) -> JournalDamaged:
     """The error that names an unreadable line, counted from 1."""
     return JournalDamaged(
         f"Line {number} of the session's journal cannot be read, so the session is not loaded: nothing of its"
         " history is to be dropped silently. Restore the file from a backup or remove that line by hand."
     )
+
+
+@contextmanager
+def _opening() -> Iterator[ExitStack]:
+    """Undo what was begun when it fails half way. Raises: StorageUnavailable for any OSError."""
+    with ExitStack() as undo:
+        try:
+            yield undo
+        except OSError as error:
+            raise StorageUnavailable(_sentence(error)) from error
 
 
 def _lock(directory: Path) -> int:
@@ -156,22 +165,40 @@ def _lock(directory: Path) -> int:
         raise SessionLocked(
             "Another server process holds this session. Use that one, or stop it and try again."
         ) from error
+    except OSError:
+        os.close(lock)
+        raise
     return lock
 
 
+def _write(file: int, data: bytes) -> int:
+    """Write all of it at once, and return how much that was. Raises: OSError, also for a part that did not fit."""
+    if os.write(file, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return len(data)
+
+
 def _set_torn_line_aside(directory: Path, file: int) -> Tail:
-    with os.fdopen(os.dup(file), "rb") as reader:
-        data = reader.read()
-    end = data.rfind(b"\n") + 1
-    last = data.rfind(b"\n", 0, max(0, end - 1)) + 1
-    if end and not _is_json(data[last:end]):
-        end = last
-    torn = data[end:]
+    """Keep what a torn last line left in a file of its own, durably, before it is cut off."""
+    size = os.fstat(file).st_size
+    end = line_start(file, size)
+    last = line_start(file, end - 1)
+    if last and not _is_json(os.pread(file, end - last, last)):
+        end = last  # a power cut tore it before its newline; the first line is never torn: a session begins with it
+    torn = os.pread(file, size - end, end)
     if torn:
-        (directory / f"torn-{end}").write_bytes(torn)
-        (directory / f"torn-{end}").chmod(0o600)
+        _keep(directory / f"torn-{end}", torn)
         os.ftruncate(file, end)
     return Tail(end, torn)
+
+
+def _keep(path: Path, data: bytes) -> None:
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(file, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(file)
+    sync_folder(path.parent)
 
 
 def _is_json(line: bytes) -> bool:

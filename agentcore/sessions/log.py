@@ -71,6 +71,8 @@ class JournalLog:
         try:
             return self.emit(event)
         except StorageUnavailable:
+            if self._last == self._reserved:
+                return self._last  # any further number would be given out again after the next load
             return self._publish(event, journaled=False)
 
     def record(self, record: Record) -> None:
@@ -94,7 +96,7 @@ class JournalLog:
             return self._last
         seq = self._last + 1
         if seq > self._reserved:
-            self._reserve(seq)
+            self._reserve()
         now = self._clock.now()
         line = encode(event, seq, self.session, now)
         if journaled:
@@ -110,8 +112,9 @@ class JournalLog:
                 self._listeners = [other for other in self._listeners if other is not listener]
         return seq
 
-    def _reserve(self, seq: int) -> None:
+    def _reserve(self) -> None:
         """Reserve the next million before its first number is given out; once in a million, so it may block."""
-        self._reserved += STRIDE
-        self._journal.append(encode_record(Reserve(until=self._reserved)))
+        until = self._reserved + STRIDE
+        self._journal.append(encode_record(Reserve(until=until)))
         self._journal.sync()
+        self._reserved = until

@@ -11,13 +11,14 @@ from typing import BinaryIO
 
 from agentcore.events import head_of
 
-PIECE_BYTES = 256 * 1024  # of file at a time: what one reader may hold, however far behind it is
+PIECE_BYTES = 512 * 1024  # what one reader may hold, however far behind it is; smaller costs time (measured)
+_READ_BYTES = 64 * 1024  # of file at a time
 _NEAR_BYTES = 16 * 1024  # closer than this, reading on is quicker than searching
 
 
 def read_lines(path: Path, end: int | None = None, start: int = 0) -> Iterator[bytes]:
     """The whole lines from byte `start` up to byte `end` (default: all), without their newlines."""
-    with path.open("rb", buffering=PIECE_BYTES) as file:
+    with path.open("rb", buffering=_READ_BYTES) as file:
         file.seek(start)
         for line in file:
             start += len(line)
@@ -43,13 +44,14 @@ def read_after(path: Path, seq: int, before: int) -> list[bytes]:
     return piece
 
 
-def has_line(path: Path) -> bool:
-    """Whether the first line is whole: without it there is no session."""
+def first_line(path: Path) -> bytes | None:
+    """The line that a session begins with; None when it is not whole or there is no file: then there is no session."""
     try:
         with path.open("rb") as file:
-            return file.readline().endswith(b"\n")
+            line = file.readline()
     except OSError:
-        return False
+        return None
+    return line[:-1] if line.endswith(b"\n") else None
 
 
 def whole_size(path: Path) -> int:
@@ -73,7 +75,7 @@ def last_number(path: Path, end: int) -> int:
 def line_start(file: int, before: int) -> int:
     """Where the line begins that byte `before` belongs to: behind the last newline in front of it."""
     while before > 0:
-        start = max(0, before - PIECE_BYTES)
+        start = max(0, before - _READ_BYTES)
         newline = os.pread(file, before - start, start).rfind(b"\n")
         if newline >= 0:
             return start + newline + 1

@@ -4,20 +4,20 @@ Everything here may block: the App calls it in a worker. Layout: `<data dir>/ses
 """
 
 import hashlib
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcore.errors import AmbiguousPrefix, JournalDamaged, NotFound
-from agentcore.events import head_of
+from agentcore.errors import AmbiguousPrefix, NotFound, Unprocessable
 from agentcore.ids import SESSION_ID, new_session_id
 from agentcore.ports import Clock
 from agentcore.session import HistoryMessage, Settings, Summary
 from agentcore.sessions.display import display
-from agentcore.sessions.fold import History, fold, title_from
-from agentcore.sessions.journal import FILE_NAME, Journal, read_lines
+from agentcore.sessions.fold import History, fold
+from agentcore.sessions.journal import FILE_NAME, Journal
+from agentcore.sessions.listing import Listing
 from agentcore.sessions.log import STRIDE, JournalLog
+from agentcore.sessions.reading import first_line, last_number, read_after, read_lines, whole_size
 from agentcore.sessions.records import Load, Meta, Repair, encode_record
 
 LATEST = "latest"
@@ -36,33 +36,39 @@ class OpenSession:
 
 
 class SessionStore:
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, roots: tuple[Path, ...], clock: Clock) -> None:
+        """Only sessions whose folder lies below one of the `roots` are opened, or meant by `latest`."""
         self._directory = directory
+        self._roots = roots
         self._clock = clock
-        self._summaries: dict[Path, tuple[tuple[int, int], Summary]] = {}
+        self._listing = Listing()
+        self._found: dict[str, Path] = {}
+        """Where sessions were found: a session never moves, but it may be gone."""
 
     def create(self, cwd: Path, settings: Settings) -> OpenSession:
         """Make a new session. Raises: StorageUnavailable."""
         now = self._clock.now()
         session = new_session_id(now)
         directory = self._directory / project_of(cwd) / session
-        journal = Journal.create(directory)
         meta = Meta(session=session, cwd=str(cwd), created=now, settings=settings)
-        journal.append(encode_record(meta))
-        journal.append(encode_record(Load(base=0, ts=now)))
+        journal = Journal.create(directory, [encode_record(meta), encode_record(Load(base=0, ts=now))])
         history = History(meta=meta, settings=settings, reserved=STRIDE - 1, modified=now)
         return OpenSession(session, directory, JournalLog(session, journal, 0, self._clock), history)
 
     def open(self, session: str) -> OpenSession:
         """Load a session for writing, by its whole id.
 
-        Raises: NotFound, SessionLocked, JournalDamaged, StorageUnavailable.
+        Raises: NotFound, Unprocessable, SessionLocked, JournalDamaged, StorageUnavailable.
         """
         directory = self._find(session)
+        if not self._is_ours(directory):
+            raise Unprocessable(
+                "The session's folder is outside this server's roots. Use the server of that folder, or --root."
+            )
         journal, tail = Journal.open(directory)
         repaired = None
         try:
-            history = fold(read_lines(directory, tail.size))
+            history = fold(read_lines(directory / FILE_NAME, tail.size))
             if tail.torn:
                 repaired = f"The last line of the journal was torn ({len(tail.torn)} bytes); it was set aside."
                 journal.append(encode_record(Repair(what=repaired)))
@@ -77,91 +83,76 @@ class SessionStore:
     def resolve(self, name: str) -> str:
         """The id behind a whole id, a unique prefix or `latest`. Raises: NotFound, AmbiguousPrefix."""
         if name == LATEST:
-            newest = max(self._directories(), key=_modified_ns, default=None)
+            newest = self._newest(self._directories())
             if newest is None:
-                raise NotFound("There is no session yet. Create one with POST /v1/sessions.")
+                raise NotFound("There is no session of this server's folders yet. Create one with POST /v1/sessions.")
             return newest.name
-        matches = sorted(path.name for path in self._directories() if path.name.startswith(name))
-        if name in matches:
-            return name
-        if not matches or not name:
-            raise NotFound(f"There is no session {name[:80]!r}. GET /v1/sessions lists them.")
+        if SESSION_ID.fullmatch(name):
+            return self._find(name).name
+        directories = [path for path in self._directories() if name and path.name.startswith(name)]
+        matches = sorted(path.name for path in directories if _has_begun(path))
+        if not matches:
+            raise _unknown(name)
         if len(matches) > 1:
             raise AmbiguousPrefix(f"{len(matches)} sessions begin with {name[:80]!r}: give more of the id.", matches)
         return matches[0]
 
     def newest_of(self, cwd: Path) -> str | None:
         """The id of the session of this folder that changed last."""
-        project = self._directory / project_of(cwd)
-        newest = max(_sessions_in(project), key=_modified_ns, default=None)
+        newest = self._newest(_sessions_in(self._directory / project_of(cwd)))
         return None if newest is None else newest.name
 
     def summaries(self) -> list[Summary]:
         """All sessions, the one that changed last first."""
-        summaries = [summary for path in self._directories() if (summary := self._summary(path)) is not None]
-        return sorted(summaries, key=lambda summary: (summary.modified, summary.id), reverse=True)
-
-    def summary(self, session: str) -> Summary | None:
-        return self._summary(self._find(session))
+        return self._listing.summaries(path / FILE_NAME for path in self._directories())
 
     def display(
         self, session: str, size: int | None, after_seq: int, limit: int | None
     ) -> tuple[list[HistoryMessage], int]:
         """The messages of a session up to byte `size` of its journal, loaded or not; and the last number in it."""
-        lines = read_lines(self._find(session), size)
-        last_seq = next((head[1] for line in reversed(lines) if (head := head_of(line)) is not None), 0)
-        return display(lines, after_seq=after_seq, limit=limit), last_seq
+        path = self._find(session) / FILE_NAME
+        end = whole_size(path) if size is None else size
+        return display(read_lines(path, end), after_seq=after_seq, limit=limit), last_number(path, end)
 
-    def lines_after(self, session: str, seq: int, size: int) -> list[bytes]:
-        """The durable events behind number `seq`, up to byte `size` of the journal, as encoded lines."""
-        lines = read_lines(self._find(session), size)
-        return [line for line in lines if (head := head_of(line)) is not None and head[1] > seq]
+    def lines_after(self, session: str, seq: int, before: int) -> list[bytes]:
+        """The next durable events behind number `seq` and below `before`, as encoded lines; see `read_after`."""
+        return read_after(self._find(session) / FILE_NAME, seq, before)
 
     def _find(self, session: str) -> Path:
-        for path in self._directories():
-            if path.name == session:
-                return path
-        raise NotFound(f"There is no session {session[:80]!r}. GET /v1/sessions lists them.")
+        """The directory behind a whole id. Raises: NotFound."""
+        known = self._found.get(session)
+        if known is not None and (known / FILE_NAME).is_file():
+            return known
+        for project in self._projects():
+            directory = project / session
+            if _has_begun(directory):
+                self._found[session] = directory
+                return directory
+        self._found.pop(session, None)
+        raise _unknown(session)
+
+    def _newest(self, directories: Iterable[Path]) -> Path | None:
+        """The session that changed last, of those that may be opened here."""
+        by_age = sorted(directories, key=_modified_ns, reverse=True)
+        return next((path for path in by_age if self._is_ours(path)), None)
+
+    def _is_ours(self, directory: Path) -> bool:
+        """Whether its folder is below a root; a journal whose beginning cannot be read says so when it is opened."""
+        line = first_line(directory / FILE_NAME)
+        if line is None:
+            return False
+        try:
+            cwd = Path(Meta.model_validate_json(line, extra="ignore").cwd)
+        except ValueError:
+            return True
+        return any(cwd.is_relative_to(root) for root in self._roots)
 
     def _directories(self) -> Iterator[Path]:
-        if self._directory.is_dir():
-            for project in self._directory.iterdir():
-                yield from _sessions_in(project)
+        for project in self._projects():
+            yield from _sessions_in(project)
 
-    def _summary(self, directory: Path) -> Summary | None:
-        """Read off the journal, again only when it changed; None for one that cannot be read."""
-        path = directory / FILE_NAME
-        try:
-            stat = path.stat()
-            version = (stat.st_mtime_ns, stat.st_size)
-            known = self._summaries.get(path)
-            if known is None or known[0] != version:
-                known = self._summaries[path] = (version, _summarise(path.read_bytes(), stat.st_mtime))
-        except (OSError, ValueError, JournalDamaged):
-            return None
-        return known[1]
-
-
-def _summarise(data: bytes, modified: float) -> Summary:
-    first = data[: data.find(b"\n")]
-    meta = Meta.model_validate_json(first, extra="ignore")
-    return Summary(
-        id=meta.session, title=_title(meta, data), cwd=meta.cwd, created=meta.created, modified=round(modified, 3)
-    )
-
-
-def _title(meta: Meta, data: bytes) -> str | None:
-    """The last title given, else the first line of the first prompt; found without parsing the rest."""
-    end = len(data)
-    while (at := data.rfind(b'\n{"type":"session_updated"', 0, end)) >= 0:
-        title = json.loads(data[at + 1 : data.find(b"\n", at + 1)]).get("title")
-        if title is not None:
-            return str(title)
-        end = at
-    if meta.settings.title is not None:
-        return meta.settings.title
-    at = data.find(b'\n{"type":"prompt"')
-    return title_from(json.loads(data[at + 1 : data.find(b"\n", at + 1)])["text"]) if at >= 0 else None
+    def _projects(self) -> Iterable[Path]:
+        return self._directory.iterdir() if self._directory.is_dir() else ()
 
 
 def project_of(cwd: Path) -> str:
@@ -177,8 +168,17 @@ def _sessions_in(project: Path) -> Iterator[Path]:
                 yield path
 
 
+def _has_begun(directory: Path) -> bool:
+    """Whether it is a session: what a cut creation left is none."""
+    return first_line(directory / FILE_NAME) is not None
+
+
 def _modified_ns(directory: Path) -> int:
     try:
         return (directory / FILE_NAME).stat().st_mtime_ns
     except OSError:
         return 0
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"There is no session {name[:80]!r}. GET /v1/sessions lists them.")

@@ -9,11 +9,9 @@ leaves the group; a PID namespace would hold those.
 
 import logging
 import os
-import secrets
 import signal
 import subprocess
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +20,10 @@ import anyio
 from anyio import to_thread
 
 from agentcore.tools.files import opened_folder
+from agentcore.tools.marks import MARK, kill_marked, new_mark
 
 log = logging.getLogger(__name__)
 
-MARK = "AGENTCORE_CALL"
 CHUNK_BYTES = 64 * 1024
 DRAIN_BYTES = 4 * 1024 * 1024
 """More than a pipe holds: what is read at most after the end."""
@@ -35,9 +33,6 @@ TERM_GRACE_S = 0.2
 """Between asking a command to end (locks are removed, last words printed) and killing it."""
 END_S = 5.0
 """Deadline of the whole clean-up; it is reached only by processes stuck inside the kernel."""
-SWEEPS = 20
-"""Looks for survivors at most: a process may fork while it is being looked for."""
-PROC = Path("/proc")
 
 Take = Callable[[bytes], None]
 
@@ -143,7 +138,7 @@ async def running(command: Command, take: Take) -> AsyncIterator[Running]:
 
     `take` is called on the event loop, for the last time while leaving. Raises: OSError, ValueError (a NUL in argv).
     """
-    mark = secrets.token_hex(16)
+    mark = new_mark()
     child = Running(await to_thread.run_sync(_spawn, command, mark), mark, take)
     try:
         yield child
@@ -175,41 +170,3 @@ def _exit_descriptor(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except OSError:
         return None
-
-
-def kill_marked(mark: str) -> None:
-    """Kill every process with this mark in its environment, and what it forks meanwhile."""
-    entry = f"{MARK}={mark}".encode()
-    for sweep in range(1, SWEEPS + 1):
-        if not sum(_kill_if_marked(pid, entry) for pid in _process_ids()):
-            return
-        time.sleep(0.001 * sweep)  # in a worker thread; lets the killed ones go, so that the next look is at survivors
-    log.error("processes of a call are still alive after %d sweeps", SWEEPS)
-
-
-def _process_ids() -> Iterator[int]:
-    with suppress(OSError):
-        yield from (int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208 - half the time of iterdir
-
-
-def _kill_if_marked(pid: int, entry: bytes) -> bool:
-    """Kill one process, held by its descriptor, so that a reused id cannot hit a stranger."""
-    if not _is_marked(pid, entry):
-        return False
-    with suppress(ProcessLookupError, PermissionError):
-        descriptor = os.pidfd_open(pid)
-        try:
-            if _is_marked(pid, entry):
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                return True
-        finally:
-            os.close(descriptor)
-    return False
-
-
-def _is_marked(pid: int, entry: bytes) -> bool:
-    """Zombies have an empty environment: they are not found."""
-    try:
-        return entry in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return False

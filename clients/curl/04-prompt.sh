@@ -3,14 +3,11 @@
 # read its events from.
 #
 #   sh 04-prompt.sh SESSION TEXT
-#
-# The key makes it safe to send the very same request again when the answer got lost.
 set -eu
 session=$1
 json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g') # one line of text; for more, send a file: --data @prompt.json
-key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 curl --silent --show-error --fail-with-body --config - \
-    --header 'Content-Type: application/json' --header "Idempotency-Key: $key" --data "{\"text\": \"$json\"}" \
+    --header 'Content-Type: application/json' --data "{\"text\": \"$json\"}" \
     "$AGENTCORE_URL/v1/sessions/$session/prompt" <<END
 header = "Authorization: Bearer $AGENTCORE_TOKEN"
 END

@@ -6,10 +6,8 @@
 set -eu
 session=$1
 json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g')
-key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 curl --silent --show-error --fail-with-body --config - \
-    --header 'Content-Type: application/json' --header "Idempotency-Key: $key" \
-    --data "{\"text\": \"$json\", \"wait\": true}" \
+    --header 'Content-Type: application/json' --data "{\"text\": \"$json\", \"wait\": true}" \
     "$AGENTCORE_URL/v1/sessions/$session/prompt" <<END
 header = "Authorization: Bearer $AGENTCORE_TOKEN"
 END

@@ -100,13 +100,15 @@ class Reader:
                     yield frames.KEEPALIVE
 
     async def _from_journal(self, before: int) -> AsyncIterator[bytes]:
-        """Send the durable events between the cursor and number `before`: all of them were journaled before the ring
-        let go of them, so one reading is enough. What the ring lets go of meanwhile is a gap of its own."""
-        cursor = self.cursor
-        lines = await self._hub.app.lines_after(self._live.id, cursor.seq, self._live.agent.log.size)
-        for chunk in _chunks(lines, before):
-            yield b"".join(frames.frame(seq, kind, line) for kind, seq, line in chunk)
-            cursor.seq = chunk[-1][1]
+        """Send the durable events between the cursor and number `before`, the next piece when the last is written.
+
+        All of them were journaled before the ring let go of them. What it lets go of meanwhile is a gap of its own.
+        """
+        cursor, app = self.cursor, self._hub.app
+        while lines := await app.lines_after(self._live.id, cursor.seq, before):
+            numbered = [(*head, line) for line in lines if (head := head_of(line)) is not None]
+            yield b"".join(frames.frame(seq, kind, line) for kind, seq, line in numbered)
+            cursor.seq = numbered[-1][1]
         cursor.seq = before - 1  # what is left out are deltas
 
     def _snapshot(self) -> bytes:
@@ -121,12 +123,6 @@ class Reader:
         gap = Gap(reason="ahead", after=self.cursor.seq, resumed_at=self.bus.oldest)
         self.cursor.seq = self.bus.oldest - 1
         return frames.GAP + frames.control(gap)
-
-
-def _chunks(lines: list[bytes], before: int, size: int = 512) -> list[list[tuple[str, int, bytes]]]:
-    """Lines below number `before` with their type and number, in pieces of bounded length."""
-    numbered = [(*head, line) for line in lines if (head := head_of(line)) is not None and head[1] < before]
-    return [numbered[start : start + size] for start in range(0, len(numbered), size)]
 
 
 async def events(request: Request) -> Response:

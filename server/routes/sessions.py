@@ -1,5 +1,8 @@
 """Sessions: list, create, load, look at, change, unload."""
 
+import re
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -7,12 +10,22 @@ from agentcore.events import SessionUpdated
 from agentcore.session import Settings, Summary
 from server.bodies import read_body, read_query
 from server.hub import Hub
+from server.live import LiveSession
 from server.problems import Problem
 from server.routes.context import hub_of, live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import CreateSession, ListQuery, PatchSession, SessionEntry, SessionList, SessionState
+from server.schemas import (
+    CreateSession,
+    ListQuery,
+    PatchSession,
+    SessionEntry,
+    SessionList,
+    SessionSettings,
+    SessionState,
+)
 
-_SETTINGS = tuple(PatchSession.model_fields)
+_SETTINGS = tuple(SessionSettings.model_fields)
+_CURSOR = re.compile(r"([0-9]{1,12}\.[0-9]{3}):(.+)")
 
 
 async def list_sessions(request: Request) -> Response:
@@ -28,7 +41,7 @@ async def list_sessions(request: Request) -> Response:
 
 async def create_session(request: Request) -> Response:
     body, hub = await read_body(request, CreateSession), hub_of(request)
-    given = {name: value for name in _SETTINGS if (value := getattr(body, name)) is not None}
+    given = _given(body)
     settings = hub.app.config.defaults.model_copy(update=given)
     hub.app.validate(settings)
     folder = hub.app.work_folder(body.cwd)
@@ -43,8 +56,8 @@ async def create_session(request: Request) -> Response:
         live = await hub.create(folder, settings)
         return respond(live.state(), 201)
     live, was_loaded = await hub.load(name)
-    if given and not was_loaded:
-        live.update(SessionUpdated(**given, by="client"))
+    if given:
+        await _change(live, given)
     return respond(live.state(), 200 if was_loaded else 201)
 
 
@@ -54,18 +67,28 @@ async def get_session(request: Request) -> Response:
 
 async def patch_session(request: Request) -> Response:
     body, live = await read_body(request, PatchSession), await live_of(request)
-    given = {name: value for name in _SETTINGS if (value := getattr(body, name)) is not None}
+    given = _given(body)
     if not given:
         raise Problem("bad_request", f"Nothing to change: send at least one of {', '.join(_SETTINGS)}.")
     hub_of(request).app.validate(Settings(**given))
-    live.update(SessionUpdated(**given, by="client"))
-    await live.agent.log.sync()
+    await _change(live, given)
     return respond(live.state())
 
 
 async def delete_session(request: Request) -> Response:
     await hub_of(request).close(await live_of(request), "deleted")
     return no_content()
+
+
+def _given(body: SessionSettings) -> dict[str, Any]:
+    """The settings that a body names."""
+    return {name: value for name in _SETTINGS if (value := getattr(body, name)) is not None}
+
+
+async def _change(live: LiveSession, given: dict[str, Any]) -> None:
+    """Apply validated settings; they are durable when this returns."""
+    live.update(SessionUpdated(**given, by="client"))
+    await live.agent.log.sync()
 
 
 def _entry(hub: Hub, summary: Summary) -> SessionEntry:
@@ -89,11 +112,10 @@ def _cursor(summary: Summary) -> str:
 
 def _older(summaries: list[Summary], cursor: str) -> list[Summary]:
     """Go on behind a cursor whose session has changed or gone since."""
-    modified, _, session_id = cursor.partition(":")
-    try:
-        key = (float(modified), session_id)
-    except ValueError:
-        raise Problem("bad_request", "The cursor is not one that a listing gave: use `next_cursor` as it is.") from None
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
+        raise Problem("bad_request", "The cursor is not one that a listing gave: use `next_cursor` as it is.")
+    key = (float(match[1]), match[2])
     return [one for one in summaries if (one.modified, one.id) < key]
 
 
@@ -123,7 +145,7 @@ ENDPOINTS = (
         "POST",
         "/v1/sessions",
         create_session,
-        "Begin a session, or load one; 200 when it was loaded already.",
+        "Begin a session, or load one and apply the settings given with it; 200 when it was loaded already.",
         {200: SessionState, 201: SessionState},
         body=CreateSession,
         problems=_LOAD_PROBLEMS,

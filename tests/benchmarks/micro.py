@@ -89,7 +89,7 @@ def _cpu_us_of_encode_and_append(path: Path) -> float:
 
 def load() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        store = SessionStore(Path(folder), SystemClock())
+        store = SessionStore(Path(folder), (Path("/"),), SystemClock())
         session, path = _long_session(store)
         lines = path.read_bytes().splitlines()
         wall_s = _best_s(lambda: store.open(session).log.close())

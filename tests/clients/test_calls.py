@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from anyio import fail_after
 from pydantic import JsonValue
@@ -125,12 +126,56 @@ def test_dropped_submission_is_not_sent_again_to_a_server_without_keys(unruly: U
     assert unruly.prompts == 1
 
 
-def test_answer_is_sent_again_also_to_a_server_without_keys(unruly: Unruly, client: Client) -> None:
-    unruly.features = ()
+def open_request(unruly: Unruly) -> None:
+    unruly.features = ()  # nobody remembers the first answer
+    unruly.open_requests["perm-1"] = b"{}"
+
+
+@pytest.mark.parametrize("allow", [True, False])
+def test_own_answer_that_arrived_before_the_cut_is_no_failure(unruly: Unruly, client: Client, allow: bool) -> None:
+    open_request(unruly)
+    unruly.drops = 2
+    assert client.session(SESSION).answer("perm-1", allow) is None
+    assert [seen.body for seen in unruly.seen] == [{"allow": allow}] * 3
+    assert unruly.resolutions == {"perm-1": "allowed" if allow else "denied"}
+
+
+@pytest.mark.anyio
+async def test_own_answer_that_arrived_before_the_cut_is_no_failure_for_tasks(
+    unruly: Unruly, async_client: AsyncClient
+) -> None:
+    open_request(unruly)
     unruly.drops = 1
+    with fail_after(5):
+        assert await async_client.session(SESSION).answer("perm-1", True) is None
+    assert len(unruly.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("drops", "resolution"), [(1, "denied"), (1, "expired"), (1, "cancelled"), (0, "allowed"), (0, "denied")]
+)
+def test_answer_of_somebody_else_is_a_failure(unruly: Unruly, client: Client, drops: int, resolution: str) -> None:
+    unruly.resolutions["perm-1"] = resolution
+    unruly.drops = drops
     with pytest.raises(ApiError) as caught:
         client.session(SESSION).answer("perm-1", True)
-    assert caught.value.code == "already_resolved"
+    assert (caught.value.code, caught.value.details) == ("already_resolved", {"resolution": resolution})
+
+
+def test_attempt_that_reached_nobody_is_no_first_sending(unruly: Unruly, client: Client) -> None:
+    unruly.resolutions["perm-1"] = "allowed"
+    http, attempts = client._transport._http, iter([httpx.ConnectError("refused"), httpx.ConnectTimeout("slow")])
+    send = http.send
+
+    def unreachable_twice(request: httpx.Request) -> httpx.Response:
+        if (error := next(attempts, None)) is not None:
+            raise error
+        return send(request)
+
+    http.send = unreachable_twice  # type: ignore[method-assign, assignment]  # no real network fails on demand
+    with pytest.raises(ApiError):
+        client.session(SESSION).answer("perm-1", True)
+    assert len(unruly.seen) == 1
 
 
 def test_two_submissions_of_the_same_text_are_two(unruly: Unruly, client: Client) -> None:

@@ -77,6 +77,8 @@ class Unruly:
     """Canned answers by `METHOD path`; taken before anything else."""
     drops: int = 0
     """Calls (not streams) whose connection is closed after they had their effect, before the answer."""
+    resolutions: dict[str, str] = field(default_factory=dict)
+    """What became of requests that are not open any more."""
     on_prompt: Callable[["Unruly", str], object] = lambda unruly, prompt_id: None
     on_answer: Callable[["Unruly", str, Any], object] = lambda unruly, request_id, body: None
     first_answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
@@ -198,8 +200,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answered(self, request_id: str, body: Any) -> tuple[int, Any]:
         if self.unruly.open_requests.pop(request_id, None) is None:
-            details = {"resolution": "denied"}
+            details = {"resolution": self.unruly.resolutions.get(request_id, "denied")}
             return 409, {"error": "somebody was faster", "code": "already_resolved", "details": details}
+        self.unruly.resolutions[request_id] = "allowed" if body["allow"] else "denied"
         self.unruly.on_answer(self.unruly, request_id, body)
         return 204, None
 

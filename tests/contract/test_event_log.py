@@ -1,5 +1,6 @@
 """The contract of every event log."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import pytest
 from agentcore.errors import StorageUnavailable
 from agentcore.events import EVENTS, Done, Status, TextDelta, UserMessage, head_of
 from agentcore.messages import Text
-from agentcore.sessions.journal import FILE_NAME, Journal, read_lines
+from agentcore.sessions.journal import FILE_NAME, Journal
 from agentcore.sessions.log import STRIDE, JournalLog
+from agentcore.sessions.reading import read_lines
 from agentcore.usage import Usage
 from tests.fakes import FakeClock
 
@@ -29,7 +31,7 @@ async def test_numbers_are_given_in_order_and_only_durable_events_are_journaled(
     assert (log.last_seq, log.last_durable_seq) == (3, 3)
     assert [(seq, kind) for seq, kind, _ in heard] == [(1, "status"), (2, "text_delta"), (3, "done")]
     # the same bytes in the journal and on the stream
-    assert read_lines(tmp_path / "s") == [line for seq, _, line in heard if seq != 2]
+    assert list(read_lines(tmp_path / "s" / FILE_NAME)) == [line for seq, _, line in heard if seq != 2]
 
 
 async def test_an_event_reads_back_as_it_was_with_its_envelope(tmp_path: Path) -> None:
@@ -98,6 +100,23 @@ async def test_a_further_million_is_reserved_before_its_first_number(tmp_path: P
     assert log.last_seq == STRIDE
 
 
+async def test_a_million_that_could_not_be_reserved_is_not_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, heard = make(tmp_path), []
+    log.listen(lambda seq, kind, line: heard.append(seq))
+    log._last = STRIDE - 1
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    for event in (TextDelta(text="x"), TextDelta(text="y"), DONE):
+        with pytest.raises(StorageUnavailable):
+            log.emit(event)
+    assert (log.say_last(DONE), heard) == (STRIDE - 1, [])
+
+
 async def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     log, heard = make(tmp_path), []
     log.listen(lambda seq, kind, line: heard.append(seq))
@@ -106,7 +125,7 @@ async def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     log.emit(Status(busy=False))
     await log.sync()
     assert heard == [1]
-    assert len(read_lines(tmp_path / "s")) == 1
+    assert len(list(read_lines(tmp_path / "s" / FILE_NAME))) == 1
 
 
 async def test_sync_reaches_the_disk_once_for_all_that_was_emitted(

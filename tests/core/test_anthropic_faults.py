@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -157,6 +158,32 @@ async def test_nobody_at_the_address_is_a_network_failure() -> None:
 @pytest.mark.parametrize("url", ["no address", "ftp://127.0.0.1", "http://[", "http://127.0.0.1:99999"])
 async def test_an_address_that_is_none_names_its_variable(url: str) -> None:
     assert "ANTHROPIC_BASE_URL" in str(await failure(url))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "advice"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "socksio"),
+        ("ALL_PROXY", "nonsense://127.0.0.1", "ALL_PROXY"),
+        ("HTTPS_PROXY", "http://127.0.0.1:many", "HTTPS_PROXY"),
+        ("SSL_CERT_FILE", "/no/such/file", "SSL_CERT_FILE"),
+        ("SSL_CERT_FILE", __file__, "SSL_CERT_FILE"),
+    ],
+)
+async def test_an_environment_in_which_no_client_can_be_made_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, advice: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    error = await failure("http://127.0.0.1:9")
+    assert (error.kind, advice in str(error), error.is_retryable) == ("invalid_request", True, False)
+    assert value not in str(error)
+
+
+async def test_a_missing_sdk_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)  # how Python marks a module that cannot be imported
+    provider = AnthropicProvider({"ANTHROPIC_API_KEY": KEY})
+    with pytest.raises(ProviderError, match="Install agentcore-server again"):
+        await provider.warm()
 
 
 @pytest.mark.parametrize("key", ["", "  ", "sk-ant-ключ", "sk-ant-\x07"])

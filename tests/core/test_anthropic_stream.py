@@ -9,13 +9,16 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from agentcore.caps import MAX_INPUT_DEPTH
 from agentcore.errors import ProviderError
+from agentcore.events import EVENTS, AssistantMessage, encode
 from agentcore.messages import Message, Opaque, Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.anthropic.faults import Faults
 from agentcore.providers.anthropic.provider import AnthropicProvider
 from agentcore.providers.anthropic.reducer import Reducer
 from agentcore.usage import Usage
+from tests.core.test_caps import nested
 from tests.recordings import CannedServer, event_stream, names, needs_recordings, recording, replay_module
 
 pytestmark = pytest.mark.anyio
@@ -242,6 +245,7 @@ def reduce(events: list[dict[str, Any]]) -> list[StreamPart]:
         (['{"a": 1,}'], None),
         (["{" * 3000], None),
         (['{"a":' * 500 + "1" + "}" * 500], None),
+        (['{"a":' * (MAX_INPUT_DEPTH + 1) + "1" + "}" * (MAX_INPUT_DEPTH + 1)], None),
     ],
 )
 def test_only_one_whole_object_is_an_input(pieces: list[str], input: dict[str, Any] | None) -> None:
@@ -251,6 +255,26 @@ def test_only_one_whole_object_is_an_input(pieces: list[str], input: dict[str, A
     assert last.content == (ToolCall(id="toolu_1", name="read", input=input),)
     assert shown[0] == ToolCallPart("toolu_1", "read", 0)
     assert shown[-1] == ToolCallPart("toolu_1", "read", len("".join(pieces).encode()))
+
+
+def test_what_is_kept_of_an_answer_can_be_journaled_and_read_back() -> None:
+    calls = [
+        ({"type": "tool_use", "id": "t", "name": "read", "input": nested(MAX_INPUT_DEPTH)}, []),
+        ({"type": "tool_use", "id": "t", "name": "read", "input": {}}, [input_delta(json.dumps(nested(199)))]),
+        ({"type": "server_tool_use", "name": "search", "input": {}}, [input_delta(json.dumps(nested(199)))]),
+        ({"type": "novelty", "data": nested(MAX_INPUT_DEPTH - 1)}, []),
+        ({"type": "novelty", "data": nested(190)}, []),
+    ]
+    kept = []
+    for start, deltas in calls:
+        last = reduce(answer_with(start, deltas))[-1]
+        assert isinstance(last, Finished)
+        event = AssistantMessage(message=Message(id="m", role="assistant", content=last.content), final=True)
+        assert EVENTS.validate_json(encode(event, 1, "s", 1.0)) == event.model_copy(
+            update={"seq": 1, "session": "s", "ts": 1.0}
+        )
+        kept.append([getattr(block, "input", None) or getattr(block, "raw", None) for block in last.content])
+    assert kept == [[calls[0][0]["input"]], [None], [], [calls[3][0]], []]
 
 
 def test_an_unknown_stop_reason_passes_through_as_it_is() -> None:

@@ -9,7 +9,8 @@ import pytest
 from agentcore.errors import JournalDamaged, SessionLocked, StorageUnavailable
 from agentcore.session import Settings
 from agentcore.sessions.fold import fold
-from agentcore.sessions.journal import FILE_NAME, Journal, read_lines
+from agentcore.sessions.journal import FILE_NAME, Journal
+from agentcore.sessions.reading import read_lines
 from agentcore.sessions.records import Load, Meta, Prompt, encode_record
 
 META = encode_record(Meta(session="s", cwd="/w", created=1.0, settings=Settings()))
@@ -44,7 +45,7 @@ def test_a_line_torn_at_any_byte_is_set_aside_and_the_rest_is_intact(tmp_path: P
     journal.append(encode_record(Load(base=0, ts=3.0)))
     journal.close()
     assert tail.torn == PROMPT[:kept]
-    assert read_lines(tmp_path / "s") == [META, encode_record(Load(base=0, ts=3.0))]
+    assert list(read_lines(tmp_path / "s" / FILE_NAME)) == [META, encode_record(Load(base=0, ts=3.0))]
     aside = list((tmp_path / "s").glob("torn-*"))
     assert [path.read_bytes() for path in aside] == ([PROMPT[:kept]] if kept else [])
 
@@ -63,8 +64,36 @@ def test_unknown_records_are_passed_over_and_newer_formats_refused() -> None:
         fold([encode_record(newer)])
 
 
+def test_an_event_that_only_a_newer_version_knows_moves_the_number_and_nothing_else() -> None:
+    history = fold([META, b'{"type":"from_the_future","seq":7,"session":"s","ts":1.0,"x":1}', PROMPT])
+    assert (history.last_seq, history.run is not None) == (7, True)
+    for bad in (b'{"type":"from_the_future","seq":7,"x"', b'{"type":"done","seq":7,"session":"s","ts":1.0}'):
+        with pytest.raises(JournalDamaged, match="Line 2 "):
+            fold([META, bad, PROMPT])
+
+
 def test_an_unknown_field_of_a_newer_writer_is_passed_over() -> None:
     assert fold([META, PROMPT[:-1] + b',"new":1}']).run is not None
+
+
+def test_what_is_set_aside_is_durable_before_it_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = journal_with(tmp_path / "s", META, PROMPT[:-5])
+    os.truncate(file, file.stat().st_size - 1)
+    steps: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: steps.append(Path(f"/proc/self/fd/{file}").readlink().name))
+    real = os.ftruncate
+    monkeypatch.setattr(os, "ftruncate", lambda file, size: (steps.append("cut"), real(file, size)))
+    Journal.open(tmp_path / "s")[0].close()
+    aside = f"torn-{len(META) + 1}"
+    assert steps == [aside, "s", "cut"]
+    assert (tmp_path / "s" / aside).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_first_line_that_cannot_be_read_is_left_where_it_is(tmp_path: Path) -> None:
+    file = journal_with(tmp_path / "s", b"garbage")
+    journal, tail = Journal.open(tmp_path / "s")
+    journal.close()
+    assert (tail.torn, file.read_bytes()) == (b"", b"garbage\n")
 
 
 def test_a_second_owner_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
@@ -98,4 +127,4 @@ def test_a_full_disk_leaves_no_partial_line_and_breaks_the_journal(
     with pytest.raises(StorageUnavailable):
         journal.sync()
     journal.close()
-    assert read_lines(tmp_path / "s") == [META]
+    assert list(read_lines(tmp_path / "s" / FILE_NAME)) == [META]

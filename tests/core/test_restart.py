@@ -333,3 +333,21 @@ async def test_a_model_call_that_a_crash_cut_has_its_end(tmp_path: Path) -> None
         lines = await home.app.lines_after(live.id, 0, 10**9)
     types = [head[0] for line in lines if (head := head_of(line))]
     assert [types.count(kind) for kind in ("model_start", "model_end", "turn_start", "turn_end")] == [2, 2, 2, 2]
+
+
+async def test_what_is_refused_stays_as_it_was_and_is_not_the_latest_of_another_server(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "b" / "data").symlink_to(tmp_path / "a" / "data")
+    (tmp_path / "a" / "data").mkdir()
+    async with house(tmp_path / "b") as other:
+        ours = (await other.session()).id
+    async with house(tmp_path / "a") as home:
+        foreign = (await home.session()).id
+    journal = next((tmp_path / "a" / "data").rglob(f"{foreign}/journal.jsonl"))
+    before = journal.read_bytes()
+    async with house(tmp_path / "b") as other:
+        with pytest.raises(Unprocessable):
+            await other.hub.load(foreign)
+        assert (await other.hub.load("latest"))[0].id == ours
+    assert journal.read_bytes() == before

@@ -179,6 +179,46 @@ async def test_a_wrong_script_says_where_and_never_what(tmp_path: Path, text: st
     assert str(tmp_path) not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"turns": [{"text": "\\ud83d\\ude00"}]}', "\N{GRINNING FACE}"),
+        ('{"turns": [{"text": "a\u2028b\u0085c"}]}', "a\u2028b\u0085c"),
+        ('turns: [{text: "\N{GRINNING FACE}"}]', "\N{GRINNING FACE}"),
+    ],
+)
+def test_a_script_in_json_says_what_json_says(text: str, said: str) -> None:
+    assert parse_script(text, "s.json").turns[0].text == said
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('{"turns": [{"text": "\\ud83d"}]}', "surrogate"),
+        ('{"turns": [{"tool_calls": [{"name": "x", "input": {"a": "\\ude00"}}]}]}', "turns.0.tool_calls.0.input"),
+        ("turns: [{tool_calls: [{name: x, input: {a: .nan}}]}]", "turns.0.tool_calls.0.input"),
+        ("turns: [{tool_calls: [{name: x, input: {a: " + "[" * 64 + "]" * 64 + "}}]}]", "turns.0.tool_calls.0.input"),
+        ("turns: " + "[" * 5000, "its YAML"),
+        ("turns: [{text: 2024-13-45}]", "its YAML"),
+        ("turns: [{text: " + "9" * 5000 + "}]", "its YAML"),
+    ],
+)
+def test_what_no_event_can_carry_is_refused(text: str, where: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        parse_script(text, "s")
+    assert (caught.value.kind, where in str(caught.value)) == ("invalid_request", True)
+
+
+async def test_a_script_that_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")  # a file's mode does not stop root
+
+    (tmp_path / "s.yaml").touch()
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ProviderError, match=r"s\.yaml cannot be read: Permission denied"):
+        await play(None, [PROMPT], str(tmp_path / "s.yaml"))
+
+
 async def test_what_is_no_file_or_too_long_is_refused(tmp_path: Path) -> None:
     (tmp_path / "long.yaml").write_bytes(b"#" * (MAX_SCRIPT_BYTES + 1))
     for path, kind in [

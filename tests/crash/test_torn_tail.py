@@ -6,7 +6,7 @@ import pytest
 
 from agentcore.errors import JournalDamaged
 from agentcore.sessions.fold import fold
-from agentcore.sessions.journal import read_lines
+from agentcore.sessions.reading import read_lines
 from server.schemas import AnswerBody
 from tests.crash.stories import check_journal, kinds, of_kind
 from tests.daemon import Daemon
@@ -34,7 +34,7 @@ def session_of(journal: Path) -> str:
 async def test_a_last_line_cut_at_any_byte_is_set_aside_and_the_rest_is_intact(tmp_path: Path, journal: Path) -> None:
     whole = journal.read_bytes()
     start = whole.rfind(b"\n", 0, -1) + 1
-    before = fold(read_lines(journal.parent, start))
+    before = fold(read_lines(journal, start))
     for end in range(start, len(whole)):
         torn = whole[start:end]
         journal.write_bytes(whole[:end])

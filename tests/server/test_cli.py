@@ -13,7 +13,7 @@ import pytest
 
 from agentcore.events import Mode
 from server import cli, serve
-from server.settings import TOKEN_VARIABLE, CannotStart, Token, find_token, folders
+from server.settings import STATE_VARIABLE, TOKEN_VARIABLE, CannotStart, Token, find_token, folders
 from tests.server.processes import daemon, run
 
 pytestmark = pytest.mark.anyio
@@ -40,6 +40,7 @@ REFUSED = {
     "any origin": (("serve", "--allow-origin", "*"), "--allow-origin"),
     "null origin": (("serve", "--allow-origin", "null"), "--allow-origin"),
     "origin with a path": (("serve", "--allow-origin", "https://x/y"), "--allow-origin"),
+    "yolo without a server": (("run", "-p", "x", "--mode", "yolo"), "--allow-yolo"),
     "no prompt": (("run",), "prompt"),
     "empty prompt": (("run", "-p", " "), "prompt"),
     "no folder": (("run", "-p", "x", "--cwd", "/no/such/folder"), "/no/such/folder"),
@@ -155,10 +156,39 @@ def test_settings_hold_what_was_chosen(tmp_path: Path, monkeypatch: pytest.Monke
     assert (settings.state_dir, settings.data_dir) == (tmp_path / "s", tmp_path / "s" / "data")
     assert (settings.allowed_hosts, settings.allow_origins) == (("box.example:81",), ("https://dash.example",))
     assert (settings.mode, settings.unattended, settings.token) == ("yolo", "deny", "t")
+    assert settings.token_file is None
     assert "'t'" not in repr(settings)
 
 
+def test_the_state_folder_comes_from_the_command_line_then_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(STATE_VARIABLE, "outside")
+    found, chosen = folders(None), folders(Path("chosen"))
+    assert (found.state, found.data) == (tmp_path / "outside", tmp_path / "outside" / "data")
+    assert (chosen.state, chosen.data) == (tmp_path / "chosen", tmp_path / "chosen" / "data")
+    monkeypatch.setenv(STATE_VARIABLE, "")
+    empty = folders(None)
+    monkeypatch.delenv(STATE_VARIABLE)
+    assert empty == folders(None)
+
+
+@pytest.mark.parametrize("command", ["serve", "run"])
+def test_the_help_names_the_variable_of_the_state_folder(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    assert STATE_VARIABLE in capsys.readouterr().out
+
+
+def test_settings_know_where_the_token_is_behind_any_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "token")
+    arguments = parsed("--token-file", str(tmp_path / "link"))
+    assert serve._settings(arguments, Token("t", is_chosen=True)).token_file == tmp_path.resolve() / "token"
+
+
 def test_without_a_choice_the_folders_are_the_platforms(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(STATE_VARIABLE, raising=False)
     for name in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
     found = folders(None)

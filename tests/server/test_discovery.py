@@ -88,17 +88,21 @@ def test_files_of_dead_processes_are_swept(tmp_path: Path, server: Running, dead
     for name in (f"{dead}.json", "nonsense.json", f".{dead}.0a0a.tmp", f".{ME}.0a0a.tmp"):
         (folder / name).write_text("{")
     discovery.publish(tmp_path, replace(server, pid=dead))
-    assert discovery.running(tmp_path) == [server]
     discovery.publish(tmp_path, server)
     assert {path.name for path in folder.iterdir()} == {f"{ME}.json", f".{ME}.0a0a.tmp"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not say when a process started")
-def test_a_number_that_went_to_another_process_is_not_a_server(tmp_path: Path, server: Running) -> None:
-    discovery.publish(tmp_path, replace(server, started="another-boot:1"))
-    assert discovery.running(tmp_path) == []
+def test_the_file_of_a_process_whose_number_went_to_another_is_swept(tmp_path: Path, server: Running) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        assert discovery.process_start(other.pid) not in (None, server.started)
+        started = discovery.process_start(other.pid)
+        assert started not in (None, server.started)
+        alive = discovery.publish(tmp_path, replace(server, pid=other.pid, started=started))
+        mine = discovery.publish(tmp_path, server)
+        assert set(mine.parent.iterdir()) == {alive, mine}
+        discovery.publish(tmp_path, replace(server, pid=other.pid, started="another-boot:1"))
+        discovery.publish(tmp_path, server)
+        assert set(mine.parent.iterdir()) == {mine}
         other.communicate(b"\n")
 
 
@@ -106,30 +110,20 @@ DAMAGED = ["", "[]", "{}", '{"pid": "x"}', '{"pid": 99999999999999999999}', "\x0
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_file_is_no_server(content: str, tmp_path: Path, server: Running) -> None:
+def test_a_damaged_file_goes_with_the_process_in_its_name(
+    content: str, tmp_path: Path, server: Running, dead: int
+) -> None:
     folder = discovery.publish(tmp_path, server).parent
-    (folder / "1.json").write_text(content)
-    assert discovery.running(tmp_path) == [server]
+    for name in ("1.json", f"{dead}.json"):
+        (folder / name).write_text(content)
+    discovery.publish(tmp_path, server)
+    assert {path.name for path in folder.iterdir()} == {"1.json", f"{ME}.json"}
 
 
-def test_without_a_state_folder_nothing_runs(tmp_path: Path) -> None:
-    assert discovery.running(tmp_path / "none") == []
-
-
-def test_a_folder_is_served_by_the_closest_root(tmp_path: Path, server: Running) -> None:
-    for name in ("work", "work/deep/er", "more", "workshop"):
-        (tmp_path / name).mkdir(parents=True)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        deep = replace(
-            server, pid=other.pid, started=discovery.process_start(other.pid), roots=(str(tmp_path / "work" / "deep"),)
-        )
-        for running in (server, deep):
-            discovery.publish(tmp_path, running)
-        found = {
-            name: discovery.find(tmp_path, tmp_path / name) for name in ("work", "work/deep/er", "more", "workshop")
-        }
-        other.communicate(b"\n")
-    assert found == {"work": server, "work/deep/er": deep, "more": server, "workshop": None}
+def test_a_process_number_that_no_system_has_is_dead(tmp_path: Path, server: Running) -> None:
+    path = discovery.publish(tmp_path, replace(server, pid=10**20))
+    discovery.publish(tmp_path, server)
+    assert not path.exists()
 
 
 def test_the_token_is_not_in_what_is_printed(server: Running) -> None:

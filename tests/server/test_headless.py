@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,8 @@ def test_the_prompt_may_come_from_a_pipe(tmp_path: Path) -> None:
 
 MISTAKES = [
     (["-p", "  "], "empty"),
-    (["-p", "x", "--mode", "yolo"], "yolo"),
+    (["-p", "x", "--mode", "yolo"], "--allow-yolo"),
+    (["-p", "x", "--state-dir", "script.json/below"], "cannot be written"),
     (["-p", "x", "--model", "nobody/x"], "providers are"),
     (["-p", "x", "--model", "anthropic"], "provider/model"),
     (["-p", "x", "--cwd", "/nowhere"], "no folder"),
@@ -89,8 +91,14 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: li
     ran = run(tmp_path, "answer", *arguments)
     assert ran.returncode == 2
     assert told in ran.stderr
+    assert ran.stderr.count("\n") == 1
     assert ran.stdout == ""
-    assert "Traceback" not in ran.stderr
+
+
+def test_yolo_runs_without_asking_where_it_is_permitted(tmp_path: Path) -> None:
+    ran = run(tmp_path, "asks", "-p", "go", "--mode", "yolo", "--allow-yolo")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "Denied.\n", "")
+    assert (tmp_path / "work" / "ran").exists()
 
 
 def test_a_missing_key_names_its_variable(tmp_path: Path) -> None:
@@ -118,3 +126,37 @@ def test_an_interrupt_ends_the_run_in_good_order(tmp_path: Path) -> None:
     process.stdout.close()
     assert process.wait(20) == 130
     assert [event.stop_reason for event in rest if event.type == "done"] == ["interrupted"]
+
+
+CTRL_C_AT = """
+import os, signal, sys
+import {module}
+from server import cli
+real = {module}.{function}
+def interrupted(*given):
+    os.kill(os.getpid(), signal.SIGINT)
+    return real(*given)
+{module}.{function} = interrupted
+sys.exit(cli.main(["run", "-p", "x", "--model", "scripted/demo", "--state-dir", "state"]))
+"""
+MOMENTS = [
+    ("server.settings", "existing_folder"),
+    ("agentcore.app", "App.__init__"),
+    ("server.hub", "Hub.create"),
+    ("agentcore.sessions.store", "SessionStore.create"),
+]
+
+
+@pytest.mark.parametrize(("module", "function"), MOMENTS)
+def test_an_interrupt_before_there_is_a_run_is_quiet(tmp_path: Path, module: str, function: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", CTRL_C_AT.format(module=module, function=function)],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")

@@ -9,10 +9,12 @@ import anyio
 import httpx
 import pytest
 
-from agentcore.events import head_of
+from agentcore.events import Notice, head_of
+from server.bus import CHUNK_BYTES
+from server.live import LiveSession
 from server.routes import events as route
 from server.routes.events import Reader
-from tests.daemon import DISPLAY_ONLY, Daemon, Frame, numbered, running
+from tests.daemon import DISPLAY_ONLY, Daemon, Frame, numbered, parse_frame, running
 from tests.fakes import house
 
 pytestmark = pytest.mark.anyio
@@ -186,6 +188,11 @@ async def test_lines_end_in_lf_alone_and_no_separator_is_left_bare(
 # --- gaps ---
 
 
+def emit(live: LiveSession, count: int) -> None:
+    for _ in range(count):
+        live.agent.log.emit(Notice(level="info", code="filler", text="0123456789" * 50))
+
+
 async def test_behind_the_ring_the_journal_goes_on_and_a_gap_says_that_deltas_are_missing(
     served: Daemon, http: httpx.AsyncClient, session: str
 ) -> None:
@@ -207,6 +214,25 @@ async def test_behind_the_ring_the_journal_goes_on_and_a_gap_says_that_deltas_ar
     seen = ids(frames)
     assert [seq for seq in seen if seq is not None and seq >= oldest] == list(range(oldest, last + 1))
     assert durable(frames) == served.lines(session)[2:]
+
+
+async def test_a_long_replay_goes_on_piece_by_piece_while_the_ring_goes_on(tmp_path: Path) -> None:
+    """The next piece is read when the last was taken; what the ring lets go of meanwhile is a gap of its own."""
+    async with house(tmp_path) as home:
+        live = await home.session()
+        emit(live, RING + 3000)
+        seen: list[Frame] = []
+        async with aclosing(Reader(home.hub, live, 0).chunks()) as chunks:
+            with anyio.fail_after(10):
+                while not seen or seen[-1].id != live.bus.head:
+                    chunk = await anext(chunks)
+                    assert len(chunk) < 2 * CHUNK_BYTES
+                    seen += [parse_frame(block) for block in chunk.split(b"\n\n")[:-1]]
+                    if seen[-1].id == 3000:
+                        emit(live, RING)  # everything that the ring held
+    assert ids(seen) == list(range(1, live.bus.head + 1))
+    gaps = [frame.json for frame in seen if frame.event == "gap"]
+    assert [(gap["after"], gap["resumed_at"]) for gap in gaps] == [(0, 3001), (3000, RING + 3001)]
 
 
 async def test_a_cursor_ahead_of_the_session_gets_a_gap_and_everything_held(

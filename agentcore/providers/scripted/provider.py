@@ -5,7 +5,7 @@ transcript gets the same answer, before and after a restart. `ModelRequest.model
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
 
@@ -20,7 +20,9 @@ from agentcore.providers.scripted.script import Script, ScriptedTurn, load_scrip
 
 _NOT_A_PROMPT = ("<system-note>", "<task-notification>", "<hook-feedback>")
 """Texts that the system adds by itself to what a person said."""
-_PIECES = re.compile(r"\s*\S+|\s+")
+_WORDS = re.compile(r"\s*\S+|\s+")
+_WATCHED_CHARS = 24
+"""Where a script pauses between pieces, somebody watches: a few words at a time, of together this length."""
 _OVER = ScriptedTurn(text="The script has no further turn for this prompt.")
 _NO_SCENE = ScriptedTurn(text="The script has no scene for this prompt.")
 
@@ -77,10 +79,11 @@ def _prompt_of(message: Message) -> str:
 
 async def _play(turn: ScriptedTurn, request: ModelRequest, delay_s: float) -> AsyncGenerator[StreamPart, None]:
     await anyio.sleep(turn.ttft_ms / 1000)
-    for piece in _PIECES.findall(turn.thinking):
+    max_chars = _WATCHED_CHARS if delay_s else 0
+    for piece in _pieces(turn.thinking, max_chars):
         yield ThinkingPart(piece)
         await anyio.sleep(delay_s)
-    for piece in _PIECES.findall(turn.text):
+    for piece in _pieces(turn.text, max_chars):
         yield TextPart(piece)
         await anyio.sleep(delay_s)
     if turn.error:
@@ -92,6 +95,18 @@ async def _play(turn: ScriptedTurn, request: ModelRequest, delay_s: float) -> As
         await anyio.sleep(delay_s)
     content = (*_said(turn, request.model), *calls)
     yield Finished(content=content, usage=turn.usage, stop=turn.stop or ("tool_use" if calls else "end_turn"))
+
+
+def _pieces(text: str, max_chars: int) -> Iterator[str]:
+    """Cut at the beginnings of words; a piece is longer than `max_chars` only when it is a single word."""
+    piece = ""
+    for word in _WORDS.findall(text):
+        if piece and len(piece) + len(word) > max_chars:
+            yield piece
+            piece = ""
+        piece += word
+    if piece:
+        yield piece
 
 
 def _said(turn: ScriptedTurn, model: str) -> list[Block]:

@@ -126,7 +126,7 @@ def parse_script(text: str, name: str) -> Script:
 
     try:
         script = Script.model_validate(_value_of(text))
-        script.model_dump_json()
+        script.model_dump_json()  # raises where a text cannot be encoded
         return script
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}" if error.problem_mark else "its YAML"

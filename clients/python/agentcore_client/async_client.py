@@ -137,7 +137,10 @@ class AsyncSession:
         return await self._transport.send(endpoints.permissions(self.id))
 
     async def answer(self, request_id: str, answer: Answer | bool) -> GrantReport | None:
-        """Answer a request. Raises: ApiError `already_resolved` when somebody was faster."""
+        """Answer a request; a wide answer is reported on, unless the report was lost with its connection.
+
+        Raises: ApiError `already_resolved` when somebody was faster.
+        """
         said = answer if isinstance(answer, Answer) else Answer(allow=answer)
         return await self._transport.send(endpoints.answer(self.id, request_id, said), is_patient=True)
 

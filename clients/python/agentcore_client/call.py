@@ -44,10 +44,17 @@ class Call(Generic[T]):
     """How long the answer may take; None for as long as it takes."""
 
     is_harmless_twice: bool = False
+    is_own_effect: Callable[[ApiError], bool] = lambda error: False
+    """Whether the refusal of a second sending means that the first one had its effect."""
 
     def is_repeatable(self, error: httpx.TransportError) -> bool:
         """Whether it can be sent again after a broken connection, whatever the server knows about keys."""
-        return self.method in ("GET", "PATCH") or self.is_harmless_twice or isinstance(error, httpx.ConnectError)
+        return self.method in ("GET", "PATCH") or self.is_harmless_twice or not may_have_arrived(error)
+
+
+def may_have_arrived(error: httpx.TransportError) -> bool:
+    """Whether the server may have got a request whose connection broke."""
+    return not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
 
 
 def new_key() -> str:
@@ -84,12 +91,19 @@ def request_of(call: Call[Any], http: httpx.Client | httpx.AsyncClient) -> httpx
     )
 
 
-def answer_of(call: Call[T], response: httpx.Response) -> T:
-    """Read the answer. Raises: ApiError for a refusal, or for an answer that makes no sense."""
+def answer_of(call: Call[T], response: httpx.Response, *, is_second: bool = False) -> T:
+    """Read the answer; `is_second` when an earlier sending may have had its effect already.
+
+    Raises: ApiError for a refusal, or for an answer that makes no sense.
+    """
+    content = response.content
     if not response.is_success:
-        raise refusal(response)
+        error = refusal(response)
+        if not (is_second and call.is_own_effect(error)):
+            raise error
+        content = b""
     try:
-        return call.read(response.content)
+        return call.read(content)
     except ValidationError as error:
         text = f"{call.method} {call.path} got an answer of an unexpected shape: {error.error_count()} errors"
         raise ApiError(response.status_code, "unexpected_answer", text) from error

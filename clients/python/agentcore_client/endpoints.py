@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from agentcore.events import PermissionRequest
 from agentcore_client.call import Call, new_key
+from agentcore_client.errors import ApiError
 from agentcore_client.values import (
     Accepted,
     Answer,
@@ -122,7 +123,12 @@ def permissions(session: str) -> Call[tuple[PermissionRequest, ...]]:
 def answer(session: str, request_id: str, said: Answer) -> Call[GrantReport | None]:
     path = path_of(session, "permissions", request_id)
     body = said.model_dump(mode="json", exclude_none=True)
-    return Call("POST", path, _grant_report, body, key=new_key(), is_harmless_twice=True)
+    resolution = "allowed" if said.allow else "denied"
+
+    def is_own_effect(error: ApiError) -> bool:
+        return error.code == "already_resolved" and error.details.get("resolution") == resolution
+
+    return Call("POST", path, _grant_report, body, key=new_key(), is_harmless_twice=True, is_own_effect=is_own_effect)
 
 
 def path_of(session: str, *rest: str) -> str:

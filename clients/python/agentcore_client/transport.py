@@ -24,6 +24,7 @@ from agentcore_client.call import (
     answer_of,
     http_options,
     is_stream,
+    may_have_arrived,
     no_stream,
     request_of,
     timeout,
@@ -54,15 +55,17 @@ class Transport:
         Raises: ApiError, ConnectionLost.
         """
         backoff = Backoff(self._stream_retry if is_patient else self._call_retry)
+        is_second = False
         while True:
             try:
                 response = self._http.send(request_of(call, self._http))
             except httpx.TransportError as error:
                 if not (call.is_repeatable(error) or (call.key and self._knows_keys())):
                     raise outcome_unknown(call) from error
+                is_second |= may_have_arrived(error)
                 pause_s = backoff.lost(error)
             else:
-                return answer_of(call, response)
+                return answer_of(call, response, is_second=is_second)
             time.sleep(pause_s)
 
     def _knows_keys(self) -> bool:
@@ -114,15 +117,17 @@ class AsyncTransport:
         Raises: ApiError, ConnectionLost.
         """
         backoff = Backoff(self._stream_retry if is_patient else self._call_retry)
+        is_second = False
         while True:
             try:
                 response = await self._http.send(request_of(call, self._http))
             except httpx.TransportError as error:
                 if not (call.is_repeatable(error) or (call.key and await self._knows_keys())):
                     raise outcome_unknown(call) from error
+                is_second |= may_have_arrived(error)
                 pause_s = backoff.lost(error)
             else:
-                return answer_of(call, response)
+                return answer_of(call, response, is_second=is_second)
             await anyio.sleep(pause_s)
 
     async def _knows_keys(self) -> bool:

@@ -1,0 +1,89 @@
+"""Finding the processes that a call left behind: each carries a mark in its environment, which names its server too.
+
+With the mark of a call everything that the call started can be ended, also what made a session of its own. With the
+marks of dead servers a new one ends what they left running when they were killed. Without /proc nothing is found.
+"""
+
+import logging
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+MARK = "AGENTCORE_CALL"
+SWEEPS = 20
+"""Looks for survivors at most: a process may fork while it is being looked for."""
+PROC = Path("/proc")
+
+
+def new_mark() -> str:
+    """A mark that no other call has: `<pid>.<start of the process>.<random>`."""
+    return f"{os.getpid()}.{_start_of(os.getpid())}.{secrets.token_hex(16)}"
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process of one call, and what it forks meanwhile. Blocking."""
+    _kill_all(lambda found: found == mark)
+
+
+def kill_orphans() -> None:
+    """Kill what servers that are no more left running. Blocking."""
+    _kill_all(_is_orphan)
+
+
+def _is_orphan(mark: str) -> bool:
+    pid, _, rest = mark.partition(".")
+    start = rest.partition(".")[0]
+    return pid.isdigit() and start.isdigit() and _start_of(int(pid)) != int(start)
+
+
+def _kill_all(is_wanted: Callable[[str], bool]) -> None:
+    for sweep in range(1, SWEEPS + 1):
+        if not sum(_kill_if(pid, is_wanted) for pid in _process_ids()):
+            return
+        time.sleep(0.001 * sweep)  # in a worker thread; lets the killed ones go, so that the next look is at survivors
+    log.error("processes of a call are still alive after %d sweeps", SWEEPS)
+
+
+def _process_ids() -> Iterator[int]:
+    with suppress(OSError):
+        yield from (int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208 - half the time of iterdir
+
+
+def _kill_if(pid: int, is_wanted: Callable[[str], bool]) -> bool:
+    """Kill one process, held by its descriptor, so that a reused id cannot hit a stranger."""
+    if not is_wanted(_mark_of(pid)):
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if is_wanted(_mark_of(pid)):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _mark_of(pid: int) -> str:
+    """The mark in a process's environment, "" for none. Zombies have an empty environment: they are not found."""
+    try:
+        entries = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    key = f"{MARK}=".encode()
+    return next((entry[len(key) :].decode(errors="replace") for entry in entries if entry.startswith(key)), "")
+
+
+def _start_of(pid: int) -> int:
+    """When a process began, in ticks since boot (field 22 of proc(5)); 0 where that cannot be told."""
+    try:
+        stat = (PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])  # the name, in brackets, may hold anything
