@@ -1,10 +1,9 @@
-"""The user's own files: defaults for new sessions, and the permission rules that `always` wrote.
+"""The user's own files, which hold the permission rules that `always` wrote.
 
-`<config dir>/settings.toml` is the user's; `<config dir>/projects/<project>/settings.toml` holds what is private to
-one project. Nothing is ever written into a repository.
+`<config dir>/settings.toml` is for every project; `<config dir>/projects/<project>/settings.toml` is private to one.
+Nothing is ever written into a repository.
 """
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from agentcore.errors import Unprocessable
+from agentcore.folders import make_private, sync_folder
 from agentcore.permissions.rules import Rule, parse_rule
 
 FILE_NAME = "settings.toml"
@@ -27,26 +27,6 @@ def user_file(config_dir: Path) -> Path:
 
 def project_file(config_dir: Path, project: str) -> Path:
     return config_dir / "projects" / project / FILE_NAME
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder of the user's with every level that is missing above it, private and durable. Raises: OSError."""
-    if not folder.is_dir():
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where its file system can do that. Raises: OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def allow_rules(file: Path) -> list[Rule]:

@@ -1,7 +1,7 @@
 """How other programs find a running server: one JSON line on stdout and one file per process.
 
-`<state dir>/servers/<pid>.json` holds the token, so file and folder belong to this user alone. Standard library
-only; knows nothing of HTTP. Promise: a file is whole or absent, a clean stop removes it, and a file whose process
+`<state dir>/servers/<pid>.json` holds the token, so file and folder belong to this user alone. Imports nothing
+heavy; knows nothing of HTTP. Promise: a file is whole or absent, a clean stop removes it, and a file whose process
 is gone (also when its number went to another process) is swept by the next server that starts.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentcore.folders import make_private
 from server.settings import CannotStart
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -71,9 +72,8 @@ def _folder(state_dir: Path) -> Path:
 
 def _own_folder(state_dir: Path) -> Path:
     """Make the folder, or make sure that nobody else can write or read in it."""
-    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = _folder(state_dir)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_private(folder)
     if folder.is_symlink() or not _is_ours(folder):
         raise CannotStart(f"{folder} belongs to somebody else or is a link; give another --state-dir.")
     folder.chmod(0o700)

@@ -186,10 +186,8 @@ class LiveSession:
             self.agent.grant(request.call_id, rule, settled=resolved.scope != "session")
         if resolved.mode is not None:
             self.agent.update(SessionUpdated(mode=resolved.mode, by=request_id))
-        if self._phase is Phase.INTERRUPTED:
-            self.requests.keep_for(resolved)
-            if not self.waits_for_person:
-                self._start(self._after(Signal.CLAIM))
+        if self._phase is Phase.INTERRUPTED and not self.waits_for_person:
+            self._start(self._after(Signal.CLAIM))
         return rule
 
     # --- the end ---

@@ -41,7 +41,7 @@ class Requests:
         settings: Callable[[], Settings],
         turn: Callable[[], int],
     ) -> None:
-        """`answered` holds, by call id, resolutions from before the process started whose call has no result."""
+        """`answered` holds, by call id, resolutions whose call has not taken them yet."""
         self._log, self._pending, self._answered = log, pending, answered
         self._settings, self._turn = settings, turn
 
@@ -61,7 +61,13 @@ class Requests:
     async def ask(self, question: Ask) -> Answer:
         answered = self._answered.get(question.call.id)
         if answered is not None and answered.resolution != "cancelled":
-            return _answer_of(answered)
+            answer = _answer_of(answered)
+        else:
+            answer = await self._wait(question)
+        self._answered.pop(question.call.id, None)
+        return answer
+
+    async def _wait(self, question: Ask) -> Answer:
         row = self._pending.of_call(question.call.id) or self._add(question)
         if self._settings().unattended == "deny":
             reason = "nobody is there to answer: the session runs unattended"
@@ -79,9 +85,7 @@ class Requests:
         """An open request. Raises: Problem `already_resolved`, `permission_expired` or `not_found`."""
         row = self._pending.get(request_id)
         if row.request.expires_at is not None and row.request.expires_at <= self._clock.now():
-            expired = _resolved(row, "expired")
-            self._resolve(row, expired)
-            self.keep_for(expired)
+            self._resolve(row, _resolved(row, "expired"))
             row = self._pending.get(request_id)
         return row.request
 
@@ -102,10 +106,6 @@ class Requests:
         )
         self._resolve(row, resolved)
         return resolved
-
-    def keep_for(self, resolved: PermissionResolved) -> None:
-        """It may be that no call waits for this answer yet: keep it for when the run goes on."""
-        self._answered[resolved.call_id] = resolved
 
     def close_all(self, resolution: Resolution) -> None:
         """Close what is open, journal or not; nobody is woken, since the run that asked is ending."""
@@ -143,6 +143,7 @@ class Requests:
         except StorageUnavailable:
             self._pending.put_back(row)
             raise
+        self._answered[row.request.call_id] = resolved  # it may be that no call waits for it yet
         row.reply.resolve(_answer_of(resolved))
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"values", "ids", "messages", "events", "errors", "replies", "usage", "session"}),
-    frozenset({"ports", "caps", "clock"}),
+    frozenset({"ports", "caps", "clock", "folders"}),
     frozenset({"transcript", "stops", "turn", "call", "batch", "loop", "budget"}),
     frozenset({"permissions", "settings", "instructions"}),
     frozenset({"providers", "tools", "sessions"}),

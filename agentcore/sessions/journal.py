@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from agentcore.errors import JournalDamaged, SessionLocked, StorageUnavailable
+from agentcore.folders import make_private, sync_folder
 from agentcore.sessions.reading import line_start
-from agentcore.settings import make_private, sync_folder
 
 FILE_NAME = "journal.jsonl"
 _NEW_NAME = "journal.new"

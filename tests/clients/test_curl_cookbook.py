@@ -7,12 +7,15 @@ story has its requests.
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import quote
 
 import anyio
 import anyio.lowlevel
@@ -20,7 +23,9 @@ import httpx
 import pytest
 from anyio import fail_after, to_thread
 
-from tests.daemon import Daemon
+from server import discovery
+from server.discovery import Running
+from tests.daemon import COMMAND, Daemon
 
 COOKBOOK = Path(__file__).parents[2] / "clients" / "curl"
 PATIENCE_S = 30.0
@@ -36,6 +41,9 @@ class Cook:
         self.env = {**os.environ, "AGENTCORE_URL": url, "AGENTCORE_TOKEN": token}
 
     def run(self, recipe: str, *arguments: str, exits: int = 0) -> str:
+        return self.finish(recipe, *arguments, exits=exits).stdout
+
+    def finish(self, recipe: str, *arguments: str, exits: int = 0) -> subprocess.CompletedProcess[str]:
         result = subprocess.run(
             self._argv(recipe, arguments),
             cwd=self._cwd,
@@ -46,7 +54,7 @@ class Cook:
             check=False,
         )
         assert result.returncode == exits, result.stdout + result.stderr
-        return result.stdout
+        return result
 
     def json(self, recipe: str, *arguments: str, exits: int = 0) -> Any:
         return json.loads(self.run(recipe, *arguments, exits=exits))
@@ -142,10 +150,128 @@ def test_connect_finds_the_server(daemon: Daemon, cook: Cook) -> None:
     ]
 
 
-def test_connect_says_when_there_is_none(cook: Cook, tmp_path: Path) -> None:
-    (tmp_path / "servers").mkdir()
-    cook.env["AGENTCORE_STATE_DIR"] = str(tmp_path)
-    assert cook.run("00-connect.sh", exits=1) == ""
+@pytest.fixture
+def neighbours(tmp_path: Path) -> Iterator["Neighbours"]:
+    with subprocess.Popen(["sleep", "600"]) as older, subprocess.Popen(["sleep", "600"]) as younger:
+        yield Neighbours(tmp_path, older.pid, younger.pid)
+        older.kill()
+        younger.kill()
+
+
+@dataclass
+class Neighbours:
+    """The files of two servers, as those write them; the processes behind are none."""
+
+    root: Path
+    older: int
+    younger: int
+
+    @property
+    def state_dir(self) -> Path:
+        return self.root / "state"
+
+    def publish(self, pid: int, *roots: Path, url: str = "") -> Path:
+        named = [str(root) for root in roots]
+        server = Running(url or f"http://127.0.0.1:{pid}", f"token-of-{pid}", pid, "1", named[0], tuple(named))
+        path = discovery.publish(self.state_dir, server)
+        os.utime(path, (pid == self.younger, pid == self.younger))
+        return path
+
+    def cook(self, here: Path, shell: str = "sh") -> Cook:
+        here.mkdir(parents=True, exist_ok=True)
+        cook = Cook("", "", here, shell)
+        cook.env["AGENTCORE_STATE_DIR"] = str(self.state_dir)
+        return cook
+
+
+def connected(pid: int) -> list[str]:
+    return [f"export AGENTCORE_URL='http://127.0.0.1:{pid}'", f"export AGENTCORE_TOKEN='token-of-{pid}'"]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("here", "older", "younger", "chosen"),
+    [
+        ("a", ["a"], ["b"], "older"),
+        ("a/deep", ["b", "a", "c"], ["d"], "older"),
+        ("a", ["b"], ["c"], "younger"),
+        ("a", ["a"], ["a"], "younger"),
+        ("a/deep", ["a/deep"], ["a"], "older"),
+        ("a", ["a"], ["a/deep"], "older"),
+        ("ab", ["."], ["a"], "older"),
+        ("a", ["a"], ["/"], "older"),
+        ("a", ["/"], ["b"], "older"),
+        ('\u00fc "x", [y] & \\ z', ["b", '\u00fc "x", [y] & \\ z'], ["c"], "older"),
+    ],
+)
+def test_connect_prefers_the_server_of_this_folder(
+    neighbours: Neighbours, shell: str, here: str, older: list[str], younger: list[str], chosen: str
+) -> None:
+    work = neighbours.root / "work"
+    neighbours.publish(neighbours.older, *[work / root for root in older])
+    neighbours.publish(neighbours.younger, *[work / root for root in younger])
+    lines = neighbours.cook(work / here, shell).run("00-connect.sh").splitlines()
+    assert lines == connected(getattr(neighbours, chosen))
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_connect_says_when_there_is_none(neighbours: Neighbours, has_folder: bool) -> None:
+    if has_folder:
+        (neighbours.state_dir / "servers").mkdir(parents=True)
+    refused = neighbours.cook(neighbours.root).finish("00-connect.sh", "0", exits=1)
+    assert (refused.stdout, refused.stderr.split(".")[0]) == ("", "No server is running")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_connect_leaves_a_unix_socket_to_the_user(neighbours: Neighbours) -> None:
+    socket = neighbours.root / "my socket"
+    neighbours.publish(neighbours.younger, neighbours.root, url=f"http+unix://{quote(str(socket), safe='')}")
+    cook = neighbours.cook(neighbours.root)
+    refused = cook.finish("00-connect.sh", exits=1)
+    assert refused.stdout == ""
+    assert f"--unix-socket '{socket}'" in refused.stderr
+    neighbours.publish(neighbours.older, neighbours.root / "elsewhere")
+    assert cook.run("00-connect.sh").splitlines() == connected(neighbours.older)
+
+
+@pytest.mark.parametrize(("comes_after", "exits"), [(2, 0), (4, 1)])
+def test_connect_waits_a_bounded_time_for_a_server_that_starts(
+    neighbours: Neighbours, comes_after: int, exits: int
+) -> None:
+    """Its `sleep` is ours: it counts, and the server is there after so many."""
+    published = neighbours.publish(neighbours.older, neighbours.root)
+    ready = published.rename(neighbours.root / "ready.json")
+    cook = neighbours.cook(neighbours.root / "bin")
+    (neighbours.root / "bin" / "sleep").write_text(
+        f'#!/bin/sh\necho >>slept\n[ $(wc -l <slept) -lt {comes_after} ] || cp "{ready}" "{published}"\n'
+    )
+    (neighbours.root / "bin" / "sleep").chmod(0o700)
+    cook.env["PATH"] = f"{neighbours.root / 'bin'}:{os.environ['PATH']}"
+    assert cook.run("00-connect.sh", "3", exits=exits).splitlines() == ([] if exits else connected(neighbours.older))
+    assert (neighbours.root / "bin" / "slept").read_text() == "\n" * min(comes_after, 3)
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="`kill %1` in a script is bash's")
+def test_the_first_block_of_the_readme_works_when_pasted_in_one_go(tmp_path: Path) -> None:
+    [block] = re.findall(r"```sh\n(.*?)```", (COOKBOOK / "README.md").read_text(), re.DOTALL)
+    shutil.copytree(COOKBOOK, tmp_path / "clients" / "curl")
+    with subprocess.Popen(
+        ["/bin/bash", "-c", f"{block}\nkill %1; wait"],
+        cwd=tmp_path,
+        env={"PATH": f"{COMMAND.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as shell:
+        try:
+            said, complaints = shell.communicate(timeout=PATIENCE_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert '"request_id":"perm-1"' in said, complaints
+    assert "show me what you can do" in said.splitlines()[-1]
+    assert "curl:" not in complaints
 
 
 def test_health(cook: Cook) -> None:

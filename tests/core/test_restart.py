@@ -351,3 +351,15 @@ async def test_what_is_refused_stays_as_it_was_and_is_not_the_latest_of_another_
             await other.hub.load(foreign)
         assert (await other.hub.load("latest"))[0].id == ours
     assert journal.read_bytes() == before
+
+
+async def test_an_answer_in_the_step_of_the_resume_is_the_answer(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        home.provider.script(say("It ran."))
+        live.resume_run()
+        live.answer("perm-1", AnswerBody(allow=True))  # before the resumed call asks again
+        await idle(live)
+        assert "permission_request" not in kinds(home.events(live))
+        assert home.events(live)[-2].text == "It ran."

@@ -21,13 +21,21 @@ from agentcore.ports import (
     ToolRoom,
 )
 from agentcore.providers.scripted.provider import ScriptedProvider, choose_turn
-from agentcore.providers.scripted.script import MAX_SCRIPT_BYTES, Script, load_script, parse_script
+from agentcore.providers.scripted.script import MAX_SCRIPT_BYTES, Scene, Script, ScriptedTurn, load_script, parse_script
 from agentcore.tools.catalogue import builtin_tools
 from agentcore.usage import Usage
+from server.schemas import AnswerBody
+from tests.fakes import Turn, house, say, use
+from tests.fakes import call as ask
 
 pytestmark = pytest.mark.anyio
 
 DEMO = load_script("demo")
+WRITTEN = {
+    "plan": "Shopping list\n- apples\n- bread\n",
+    None: "Shopping list\n- pears\n- bread\nHello from the demo\n",
+}
+"""What each scene leaves in its file."""
 COUNTING = parse_script("turns: [{text: one}, {text: two}, {text: three}]", "counting")
 
 
@@ -131,6 +139,22 @@ async def test_a_scripted_error_comes_after_the_text_and_nothing_is_finished() -
     assert (caught.value.kind, str(caught.value), caught.value.retry_after_s) == ("overloaded", "Full.", 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("I look for a file of an earlier demo.", ["I look for a file of an", " earlier demo."]),
+        ("a\n\n- `b`  c\n", ["a\n\n- `b`  c\n"]),
+        ("see " + "x" * 30 + " there", ["see", " " + "x" * 30, " there"]),
+        ("x" * 24 + "\n", ["x" * 24, "\n"]),
+        ("", []),
+    ],
+)
+async def test_a_script_with_pauses_says_a_few_words_at_a_time(text: str, pieces: list[str]) -> None:
+    script = Script.model_validate({"delta_delay_ms": 0.001, "turns": [{"thinking": text, "text": text}]})
+    *shown, _ = await play(script, [PROMPT])
+    assert shown == [*map(ThinkingPart, pieces), *map(TextPart, pieces)]
+
+
 async def test_a_stop_reason_can_be_written() -> None:
     script = Script.model_validate({"turns": [{"stop": "max_tokens"}]})
     assert await play(script, [PROMPT]) == [Finished(content=(), usage=Usage(), stop="max_tokens")]
@@ -231,11 +255,12 @@ async def test_what_is_no_file_or_too_long_is_refused(tmp_path: Path) -> None:
         assert caught.value.kind == kind
 
 
-async def test_the_demo_runs_with_the_real_tools_and_once_more_in_the_same_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scene", DEMO.scenes, ids=["plan", "whole"])
+async def test_the_demo_runs_with_the_real_tools_and_once_more_in_the_same_folder(tmp_path: Path, scene: Scene) -> None:
     for run, missing in enumerate([["read"], []]):
         tools = {tool.spec.name: tool for tool in builtin_tools(Workspace(tmp_path, (tmp_path,)), {"PATH": os.defpath})}
         failed: list[str] = []
-        for turn in DEMO.turns:
+        for turn in scene.turns:
             for call in turn.tool_calls:
                 tool = tools[call.name]
                 try:
@@ -245,9 +270,59 @@ async def test_the_demo_runs_with_the_real_tools_and_once_more_in_the_same_folde
                 failed += [call.name] if outcome.is_error else []
         assert failed == missing, run
         text = (tmp_path / "agentcore-demo.txt").read_text("utf-8")
-        assert text == "Shopping list\n- pears\n- bread\nHello from the demo\n"
-    assert DEMO.turns[-1].tool_calls == ()
+        assert text == WRITTEN[scene.match]
+    assert scene.turns[-1].tool_calls == ()
 
 
-def test_the_demo_is_paced() -> None:
-    assert DEMO.delta_delay_ms == 15
+@pytest.mark.parametrize(("prompt", "match"), [("Plan a shopping list.", "plan"), ("Show me what you can do.", None)])
+def test_the_demo_plans_when_it_is_asked_to(prompt: str, match: str | None) -> None:
+    scene = DEMO.scene_for(prompt)
+    assert scene is not None
+    assert scene.match == match
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests", "mode", "is_written"),
+    [
+        ([AnswerBody(allow=True), AnswerBody(allow=True)], ["plan", "tool"], "default", True),
+        ([AnswerBody(allow=True, mode="accept-edits")], ["plan"], "accept-edits", True),
+        ([AnswerBody(allow=False)], ["plan"], "plan", False),
+    ],
+)
+async def test_the_planned_demo_writes_only_what_was_approved(
+    tmp_path: Path, answers: list[AnswerBody], requests: list[str], mode: str, is_written: bool
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(mode="plan")
+        home.provider.script(*map(at_once, DEMO.scenes[0].turns))
+        events = await home.run(live, "plan", answers)
+    assert [event.kind for event in events if event.type == "permission_request"] == requests
+    assert [event.stop_reason for event in events if event.type == "done"] == ["end_turn"]
+    assert live.state().mode == mode
+    assert (tmp_path / "work" / "agentcore-demo.txt").exists() == is_written
+
+
+def at_once(turn: ScriptedTurn) -> Turn:
+    """A turn of the demo without its pauses."""
+    calls = [ask(call.name, **call.input) for call in turn.tool_calls]
+    return use(*calls, text=turn.text) if calls else say(turn.text)
+
+
+@pytest.mark.parametrize("prompt", ["plan", "go"])
+async def test_the_demo_can_be_read_along_and_is_soon_over(prompt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept_s: list[float] = []
+
+    async def sleep(delay_s: float) -> None:
+        slept_s.append(delay_s)
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    messages = [user("u", Text(text=prompt))]
+    scene = DEMO.scene_for(prompt)
+    assert scene is not None
+    for turn in scene.turns:
+        parts = await play(DEMO, messages)
+        texts = [part.text for part in parts if isinstance(part, TextPart)]
+        assert "".join(texts) == turn.text
+        assert len(texts) <= len(turn.text) / 12 + 1
+        messages += [said("a"), RESULT]
+    assert 2 < sum(slept_s) < 8
