@@ -48,8 +48,13 @@ class Application:
     @property
     def notices(self) -> list[str]:
         """What people should know at the start, a sentence each."""
-        off = [f"{one.name} is off: {one.why_not}" for one in self.core.providers.describe() if not one.ready]
-        return [f"new sessions use {self.core.default_model}", *off]
+        return [f"{one.name} is off: {one.why_not}" for one in self.core.providers.describe() if not one.ready]
+
+    @property
+    def model(self) -> str:
+        """What new sessions use, for people."""
+        model = self.core.default_model
+        return f"{model} (a demo that follows a script and needs no key)" if model == "scripted/demo" else model
 
     async def start(self) -> None:
         self._tasks = await anyio.create_task_group().__aenter__()

@@ -13,6 +13,7 @@ from typing import NoReturn
 from server.settings import STATE_VARIABLE, CannotStart
 
 MODES = ("default", "accept-edits", "plan", "deny", "yolo")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OR_VARIABLE = f"default: {STATE_VARIABLE}, or the platform's folders"
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -59,7 +60,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--uds", type=Path, metavar="PATH", help="listen on a Unix socket instead, open to this user alone")
     add("--root", action="append", type=Path, default=[], metavar="DIR", help="a further folder for sessions")
     add("--model", metavar="P/M", help="provider and model of new sessions")
-    add("--effort", metavar="E", help="reasoning effort of new sessions")
+    add("--effort", choices=EFFORTS, help="reasoning effort of new sessions")
     add("--mode", choices=MODES, default="default", help="permission mode of new sessions (default: %(default)s)")
     add("--unattended", choices=("wait", "deny"), default="wait", help="when nobody answers (default: %(default)s)")
     token = parser.add_mutually_exclusive_group()

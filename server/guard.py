@@ -112,7 +112,7 @@ class Guard:
     def _check_token(self, scope: Scope) -> None:
         if self._is_public(scope) or self._is_bearer(scope) or self._is_ticketed(scope):
             return
-        raise Problem("unauthorized", "Send the server's token as 'Authorization: Bearer <token>'.")
+        raise Problem("unauthorized", "Send the token of the server's start line as 'Authorization: Bearer <token>'.")
 
     def _is_public(self, scope: Scope) -> bool:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]

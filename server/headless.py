@@ -7,6 +7,7 @@ event as one line; everything else goes to stderr. The exit code tells how the r
 import asyncio
 import signal
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import anyio
@@ -77,6 +78,8 @@ async def _in_hub(app: App, chosen: Settings, settings: RunSettings) -> int:
 
 async def _run(live: LiveSession, settings: RunSettings) -> int:
     """Send the prompt and tell what it comes to. Begins without waiting: no signal is taken before there is a run."""
+    denials = Counter[str]()
+    live.agent.log.listen(lambda seq, kind, line: denials.update([kind] if b'"resolution":"denied"' in line else []))
     if settings.output == "json":
         live.agent.log.listen(_print_line)
     accepted = live.prompt(settings.prompt)
@@ -85,6 +88,8 @@ async def _run(live: LiveSession, settings: RunSettings) -> int:
         return EXIT_CODES["error"]
     if settings.output == "text" and result.text:
         print(result.text)
+    if denied := denials["permission_resolved"]:
+        print(f"agentcore: {denied} calls were denied: nobody is there to answer; see --mode", file=sys.stderr)
     if result.error is not None:
         print(f"agentcore: {result.error.text}", file=sys.stderr)
     elif result.stop_reason != "end_turn":

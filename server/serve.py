@@ -47,8 +47,10 @@ def _run(settings: ServerSettings, listener: Listener, warnings: list[str]) -> i
         published.append(discovery.publish(settings.state_dir, identity))
         sys.stdout.write(identity.start_line() + "\n")
         sys.stdout.flush()
-        notices = [*warnings, *getattr(application, "notices", ())]
-        sys.stderr.write("".join(f"{line}\n" for line in _for_people(settings, identity, published[0], notices)))
+        notices = [*warnings, *application.notices]
+        sys.stderr.write(
+            "".join(f"{line}\n" for line in _for_people(settings, application.model, identity, published[0], notices))
+        )
 
     async def main() -> int:
         await application.start()
@@ -123,17 +125,17 @@ def _warnings(arguments: argparse.Namespace, listener: Listener) -> Iterator[str
     if arguments.token is not None:
         yield "other users can see the token in the process list; --token-file or AGENTCORE_TOKEN hides it"
     if arguments.uds is None and arguments.port is None and not listener.url.endswith(f":{DEFAULT_PORT}"):
-        yield f"port {DEFAULT_PORT} is taken by another program; this is the next free one"
+        yield f"port {DEFAULT_PORT} is taken; this is the next free one"
     if not is_loopback_name(arguments.host) and not arguments.allowed_host:
         yield "requests from other machines are refused until --allowed-host names what they call this one"
     if arguments.allow_yolo:
         yield "sessions may switch to the mode yolo, which runs everything without asking"
 
 
-def _for_people(settings: ServerSettings, server: Running, file: Path, notices: list[str]) -> Iterator[str]:
+def _for_people(settings: ServerSettings, model: str, server: Running, file: Path, notices: list[str]) -> Iterator[str]:
     yield f"agentcore {server.version} is running at {server.url} (process {server.pid})"
     yield f"  folders   {', '.join(server.roots)}"
-    yield f"  model     {settings.model or 'the default of your settings'}; mode {settings.mode}"
+    yield f"  model     {model}; mode {settings.mode}"
     yield f"  connect   with the token in the line on stdout, which is also in {file}"
     for notice in notices:
         yield f"  note      {notice}"

@@ -5,6 +5,7 @@ nothing of sockets or HTTP. Raises `CannotStart` with one sentence for the perso
 """
 
 import os
+import re
 import secrets
 import stat
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 
 TOKEN_BYTES = 32  # the promise of the API
 STATE_VARIABLE = "AGENTCORE_STATE_DIR"  # clients look for servers there, too
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 TOKEN_VARIABLE = "AGENTCORE_TOKEN"  # noqa: S105 - the name of an environment variable
 
 
@@ -124,12 +126,12 @@ def _read_token(file: Path) -> str:
 
 
 def _checked(text: str, source: str) -> str:
-    """A token travels in a header: visible ASCII, no spaces inside."""
+    """A token travels in a header and through shells: the characters of a bearer token (RFC 6750), no others."""
     token = text.strip()
     if not token:
-        raise CannotStart(f"The token from {source} is empty; give one of at least 32 characters.")
-    if not all("!" <= character <= "~" for character in token):
-        raise CannotStart(f"The token from {source} has a space or a character outside of ASCII.")
+        raise CannotStart(f"The token from {source} is empty; set one, or leave it out to get one made at random.")
+    if _TOKEN.fullmatch(token) is None:
+        raise CannotStart(f"The token from {source} may hold letters, digits and -._~+/= only.")
     return token
 
 

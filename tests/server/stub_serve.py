@@ -21,6 +21,7 @@ class StubApplication:
     """Streams that end with a farewell when the server stops, and handlers that do not care."""
 
     notices = ("the model is a stub",)
+    model = "fake/m"
 
     def __init__(self, settings: ServerSettings) -> None:
         from sse_starlette import EventSourceResponse

@@ -46,7 +46,7 @@ _SENTENCES: dict[ProviderErrorKind, tuple[str, str]] = {
     "not_found": ("Anthropic does not know this", "Check the model's name, and ANTHROPIC_BASE_URL if you set it."),
     "context_overflow": (
         "The conversation is longer than the Anthropic model can read",
-        "Compact it or start a new session.",
+        "Clear the session or start a new one.",
     ),
     "request_too_large": ("The request has too many bytes for Anthropic", "Compact the conversation."),
     "rate_limit": ("Anthropic's rate limit is reached", "Wait a moment, or have the limit raised."),
