@@ -44,6 +44,8 @@ class Application:
         )
         self.app: ASGIApp = Guard(self._routes, admission, tickets.redeem)
         self._tasks: TaskGroup | None = None
+        self.left_open = 0
+        """Runs that were not at their end when it stopped; they go on when their sessions are loaded again."""
 
     @property
     def notices(self) -> list[str]:
@@ -69,7 +71,7 @@ class Application:
             return
         tasks, self._tasks = self._tasks, None
         hub: Hub = self._routes.state.hub
-        await hub.stop(frames.control(ServerStopping()))
+        self.left_open = await hub.stop(frames.control(ServerStopping()))
         await tasks.__aexit__(None, None, None)
         await self.core.close()
 

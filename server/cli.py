@@ -13,6 +13,7 @@ from typing import NoReturn
 from server.settings import STATE_VARIABLE, CannotStart
 
 MODES = ("default", "accept-edits", "plan", "deny", "yolo")
+EXIT_CODES = "Exit codes: 0 answered, 1 error, 2 mistake here, 3 refusal, 4 max_tokens, 5 max_turns, 130 interrupted."
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OR_VARIABLE = f"default: {STATE_VARIABLE}, or the platform's folders"
 EXIT_USAGE = 2
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="run the server", allow_abbrev=False))
-    _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False))
+    _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False, epilog=EXIT_CODES))
     return parser
 
 

@@ -99,8 +99,8 @@ class Hub:
         if self._is_draining:
             raise Problem("draining", "The server is stopping. Try again when it is back.")
 
-    async def stop(self, farewell: bytes) -> None:
-        """Take no more work, let turns reach a border for a while, end every stream.
+    async def stop(self, farewell: bytes) -> int:
+        """Take no more work, let turns reach a border for a while, end every stream; return how many runs stay open.
 
         Stopping is not cancelling: what waits for an answer or did not reach a border stays in the journal as it is.
         """
@@ -111,7 +111,9 @@ class Hub:
             # No one event: a run ends, or it comes to wait for a person.
             while any(live.is_busy and not live.waits_for_person for live in self):  # noqa: ASYNC110
                 await anyio.sleep(0.02)
+        left_open = sum(live.agent.open_run is not None for live in self)
         for live in self:
             live.finish(farewell=farewell)
         self._live.clear()
         self._tasks.cancel_scope.cancel()
+        return left_open

@@ -58,7 +58,9 @@ def _run(settings: ServerSettings, listener: Listener, warnings: list[str]) -> i
 
     try:
         application = build(settings)
-        return daemon.run(main())
+        code = daemon.run(main())
+        sys.stderr.write(_farewell(application.left_open))
+        return code
     except AgentError as error:
         raise CannotStart(str(error)) from error
     finally:
@@ -139,6 +141,12 @@ def _for_people(settings: ServerSettings, model: str, server: Running, file: Pat
     yield f"  connect   with the token in the line on stdout, which is also in {file}"
     for notice in notices:
         yield f"  note      {notice}"
+
+
+def _farewell(left_open: int) -> str:
+    if not left_open:
+        return "agentcore has stopped\n"
+    return f"agentcore has stopped; unfinished runs: {left_open}, each goes on when its session is loaded again\n"
 
 
 def _configure_logging(debug: bool) -> None:

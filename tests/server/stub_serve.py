@@ -22,6 +22,7 @@ class StubApplication:
 
     notices = ("the model is a stub",)
     model = "fake/m"
+    left_open = 2
 
     def __init__(self, settings: ServerSettings) -> None:
         from sse_starlette import EventSourceResponse

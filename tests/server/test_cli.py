@@ -83,7 +83,8 @@ async def test_stdout_is_the_start_line_and_people_read_stderr(tmp_path: Path) -
     assert server.start["pid"] == server.process.pid
     assert server.start["roots"] == [str(Path.cwd()), str(more)]
     assert out == ""
-    assert all(part in err for part in (server.url, str(more), "fake/m", "the model is a stub"))
+    said = (server.url, str(more), "fake/m", "the model is a stub", "unfinished runs: 2")
+    assert all(part in err for part in said)
     assert server.start["token"] not in err
     assert list((tmp_path / "state" / "servers").iterdir()) == []
 
