@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from agentcore.batch import close_batch
 from agentcore.budget import DEFAULT_MAX_TURNS, Limits
@@ -34,7 +34,6 @@ from agentcore.ids import new_message_id, new_prompt_id, new_run_id
 from agentcore.instructions import system_prompt
 from agentcore.loop import Loop, Paused, run_loop
 from agentcore.messages import Message, Text, ToolCall
-from agentcore.permissions.decision import Outlook
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.rules import narrowest_rule, parse_rule
 from agentcore.ports import Clock, ModelRequest, Provider, Tool
@@ -133,7 +132,7 @@ class Agent:
         self.history.run = OpenRun(prompt)
         self.history.ledger.begin_run()
         if self.settings.title is None:
-            self.history.settings = self.settings.model_copy(update={"title": title_from(text)})
+            self.history.settings = self.settings.model_copy(update={"title": title_from(prompt.text)})
         return prompt
 
     def abandon_run(self) -> None:
@@ -171,27 +170,12 @@ class Agent:
         return str(narrowest_rule(ToolCall(id=request.call_id, name=request.tool_name, input=dict(input))))
 
     def check_input(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> None:
-        """Check an input that a person puts in the place of a request's. Raises: Unprocessable.
-
-        It must be valid, not denied, and touch no protected path that the request did not name.
-        """
+        """Check an input that a person puts in the place of a request's. Raises: Unprocessable."""
         tool = self._parts.tools.get(request.tool_name)
         if tool is None:
             raise Unprocessable(f"There is no tool {request.tool_name!r} any more.")
-        try:
-            tool.spec.input.model_validate(dict(input))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise Unprocessable(f"updated_input does not fit {tool.spec.name}: {where}: {first['msg']}") from error
         asked = ToolCall(id=request.call_id, name=request.tool_name, input=request.input)
-        call = asked.model_copy(update={"input": dict(input)})
-        gate = self._parts.gate
-        opinion = gate.judge(call, tool.spec)
-        if opinion.outlook is Outlook.DENY:
-            raise Unprocessable(f"updated_input is denied: {opinion.reason}")
-        if not gate.protected(call, tool.spec) <= gate.protected(asked, tool.spec):
-            raise Unprocessable("updated_input leads to a protected path that the request did not show.")
+        self._parts.gate.check_replacement(asked, input, tool.spec)
 
     def claim(self) -> None:
         """Make the open run cancellable from now on, before `run` has begun to run."""

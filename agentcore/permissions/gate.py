@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from anyio import to_thread
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 
+from agentcore.caps import bounded_input
+from agentcore.errors import Unprocessable
 from agentcore.events import Mode
 from agentcore.messages import ToolCall
 from agentcore.permissions.decision import Facts, Opinion, Outlook, Stance, judge_call
@@ -70,8 +72,27 @@ class SessionGate:
         )
         return _decision(await self._asker.ask(question), tool.spec)
 
-    def protected(self, call: ToolCall, spec: ToolSpec) -> frozenset[str]:
-        """Paths of a call whose change always needs a person."""
+    def check_replacement(self, asked: ToolCall, input: Mapping[str, JsonValue], spec: ToolSpec) -> None:
+        """Check an input that a person puts in the place of the one that was asked about. Raises: Unprocessable.
+
+        It must be valid, not denied, and touch no protected path that the person was not shown.
+        """
+        if bounded_input(dict(input)) is None:
+            raise Unprocessable("updated_input is nested too deeply.")
+        try:
+            spec.input.model_validate(dict(input))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise Unprocessable(f"updated_input does not fit {spec.name}: {where}: {first['msg']}") from error
+        call = asked.model_copy(update={"input": dict(input)})
+        opinion = self.judge(call, spec)
+        if opinion.outlook is Outlook.DENY:
+            raise Unprocessable(f"updated_input is denied: {opinion.reason}")
+        if not self._protected(call, spec) <= self._protected(asked, spec):
+            raise Unprocessable("updated_input leads to a protected path that the request did not show.")
+
+    def _protected(self, call: ToolCall, spec: ToolSpec) -> frozenset[str]:
         return frozenset(facts_about(call, spec, self._workspace).protected)
 
     def _was_asked(self, call: ToolCall) -> bool:

@@ -26,7 +26,6 @@ from agentcore.tools.catalogue import builtin_tools
 from agentcore.usage import Usage
 from server.schemas import AnswerBody
 from tests.fakes import Turn, house, say, use
-from tests.fakes import call as ask
 
 pytestmark = pytest.mark.anyio
 
@@ -304,7 +303,7 @@ async def test_the_planned_demo_writes_only_what_was_approved(
 
 def at_once(turn: ScriptedTurn) -> Turn:
     """A turn of the demo without its pauses."""
-    calls = [ask(call.name, **call.input) for call in turn.tool_calls]
+    calls = [ToolCall(id=f"call-{call.name}", name=call.name, input=call.input) for call in turn.tool_calls]
     return use(*calls, text=turn.text) if calls else say(turn.text)
 
 
