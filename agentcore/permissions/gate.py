@@ -152,5 +152,5 @@ def _decision(answer: Answer, spec: ToolSpec) -> Decision:
     who = "The user" if answer.by_person else "The server"
     said = f": {answer.reason.rstrip('.')}." if answer.reason else "."
     if spec.asks == "plan":
-        return Deny(f"{who} did not approve the plan{said} Plan mode is still on; revise the plan.")
+        return Deny(f"{who} did not approve the plan{said} Nothing has changed; revise the plan.")
     return Deny(f"{who} denied this call{said} {_NOT_AGAIN}")

@@ -1,6 +1,6 @@
 """What a script file says. YAML or JSON; every field has a default, an unknown one is an error.
 
-    delta_delay_ms: 15            # pause between the pieces of a text; default 0
+    delta_delay_ms: 15            # pause between the pieces of a text, a few words each; 0: word by word, no pause
     turns:                        # one entry for each model call of a run
       - thinking: The file may be there already.
         text: I look first.
