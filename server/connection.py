@@ -9,6 +9,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from server.problems import Problem, answer
 
+HANG_UP = "agentcore.hang_up"
+"""Extension of the ASGI scope; its `now` is a function that cuts the connection, with what its buffer still holds."""
 MAX_HEAD_BYTES = 64 * 1024  # beyond any cookie or path of ours; one more read may come on top
 
 
@@ -30,6 +32,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
+        self.scope["extensions"] = {HANG_UP: {"now": self.transport.abort}}
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:

@@ -7,6 +7,7 @@ chunk; behind the ring it reads the durable events from the journal. No reader s
 from collections.abc import AsyncIterator
 
 import anyio
+import anyio.lowlevel
 from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 from agentcore.events import Gap, Lagging, head_of
 from server import frames
 from server.bodies import read_headers, read_query
-from server.bus import STALL_S, Bus, Cursor, Evicted
+from server.bus import Bus, Cursor, Evicted
+from server.connection import HANG_UP
 from server.hub import Hub
 from server.live import LiveSession
 from server.problems import Problem
@@ -24,6 +26,7 @@ from server.routes.table import Endpoint
 from server.schemas import EventsHeaders, EventsQuery
 
 KEEPALIVE_S = 15.0  # the promise of the API
+FAREWELL_S = 0.25
 HEADERS = {"Cache-Control": "no-cache, no-transform"}
 
 
@@ -44,10 +47,16 @@ class EventStream(EventSourceResponse):
         finally:
             bus.cursors.discard(cursor)
         if cursor.is_dropped:
-            # The socket's buffer still takes bytes though nobody reads them: say why, and end in good order.
-            lagging = frames.control(Lagging(behind=bus.head - cursor.seq))
-            with anyio.move_on_after(STALL_S):
-                await send({"type": "http.response.body", "body": lagging, "more_body": False})
+            await _let_go(scope, send, frames.control(Lagging(behind=bus.head - cursor.seq)))
+
+
+async def _let_go(scope: Scope, send: Send, lagging: bytes) -> None:
+    """Say why and end in good order where the socket still takes it; else hang up: nobody waits for its buffer."""
+    with anyio.move_on_after(FAREWELL_S) as patience:
+        await send({"type": "http.response.body", "body": lagging, "more_body": False})
+    if patience.cancelled_caught:
+        scope.get("extensions", {}).get(HANG_UP, lambda: None)()
+        await anyio.lowlevel.checkpoint()  # the server notices that the connection is gone
 
 
 class Reader:

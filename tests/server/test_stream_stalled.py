@@ -57,6 +57,7 @@ async def test_a_stalled_reader_is_ended_alone_and_gets_the_rest_by_its_cursor(s
             await follow(stream, seen, "session_updated")
     durable = [frame.data for frame in numbered(seen) if frame.event not in DISPLAY_ONLY]
     assert durable == served.lines(session)
+    assert "ERROR" not in served.log()
 
 
 class Socket:
