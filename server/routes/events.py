@@ -55,8 +55,10 @@ async def _let_go(scope: Scope, send: Send, lagging: bytes) -> None:
     with anyio.move_on_after(FAREWELL_S) as patience:
         await send({"type": "http.response.body", "body": lagging, "more_body": False})
     if patience.cancelled_caught:
-        scope.get("extensions", {}).get(HANG_UP, lambda: None)()
-        await anyio.lowlevel.checkpoint()  # the server notices that the connection is gone
+        hang_up = scope.get("extensions", {}).get(HANG_UP)
+        if hang_up is not None:
+            hang_up["now"]()
+            await anyio.lowlevel.checkpoint()  # the server notices that the connection is gone
 
 
 class Reader:
