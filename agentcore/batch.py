@@ -5,7 +5,8 @@ and wait for nobody run side by side; everything else is a barrier. Results keep
 call cancels no sibling, and a cancelled batch closes every call that has no result yet.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 
 import anyio
 
@@ -19,9 +20,11 @@ NOT_STARTED = "interrupted by user"
 
 async def run_batch(calls: Calls, turn: int) -> None:
     """Run every open call of the transcript. Raises: StorageUnavailable."""
+    waiting, number = deque(calls.open_calls), 0
     try:
-        for number, group in enumerate(_groups(calls)):
-            await _run_group(calls, group, turn, number)
+        while waiting:
+            await _run_group(calls, await _next_group(calls, waiting), turn, number)
+            number += 1
     except anyio.get_cancelled_exc_class():
         close_batch(calls, turn, NOT_STARTED)
         raise
@@ -33,19 +36,15 @@ def close_batch(calls: Calls, turn: int, text: str) -> None:
         calls.refuse(Refused(call, text), turn)
 
 
-def _groups(calls: Calls) -> Iterator[list[ToolCall]]:
-    """Split the open calls, lazily: what earlier groups did may change what a later call needs."""
+async def _next_group(calls: Calls, waiting: deque[ToolCall]) -> list[ToolCall]:
+    """Take the next calls that may run side by side, or the next one alone.
+
+    Chosen as late as can be: what earlier groups did may change what a later call needs.
+    """
     group: list[ToolCall] = []
-    for call in calls.open_calls:
-        if calls.can_run_beside_others(call):
-            group.append(call)
-            continue
-        if group:
-            yield group
-            group = []
-        yield [call]
-    if group:
-        yield group
+    while waiting and await calls.can_run_beside_others(waiting[0]):
+        group.append(waiting.popleft())
+    return group or [waiting.popleft()]
 
 
 async def _run_group(calls: Calls, group: Sequence[ToolCall], turn: int, number: int) -> None:

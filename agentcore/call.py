@@ -79,20 +79,20 @@ class Calls:
         """Place of an open call in its batch, from 0, the finished ones counted."""
         return self._transcript.batch.index(call)
 
-    def can_run_beside_others(self, call: ToolCall) -> bool:
+    async def can_run_beside_others(self, call: ToolCall) -> bool:
         """Whether the call declares itself parallel-safe, is valid, and waits for nobody."""
         tool = self._tools.get(call.name)
         if tool is None or not tool.spec.parallel_safe:
             return False
         checked = self._check(call)
-        return isinstance(checked, Ready) and not self._gate.needs_answer(checked.call, checked.tool, checked.input)
+        return isinstance(checked, Ready) and not await self._gate.needs_answer(checked.call, checked.tool)
 
     async def authorise(self, call: ToolCall) -> Ready | Refused:
         """Check the call and ask the gate; may wait for a person."""
         checked = self._check(call)
         if isinstance(checked, Refused):
             return checked
-        if self._gate.needs_answer(checked.call, checked.tool, checked.input):
+        if await self._gate.needs_answer(checked.call, checked.tool):
             await self._log.sync()  # a person may take days: the model's answer must not depend on that
         match await self._gate.decide(call, checked.call, checked.tool, checked.input):
             case Deny(reason):

@@ -222,8 +222,8 @@ Decision: TypeAlias = Allow | Deny
 
 
 class Gate(Protocol):
-    def needs_answer(self, call: ToolCall, tool: Tool, input: BaseModel) -> bool:
-        """Whether `decide` would wait for a person. Pure."""
+    async def needs_answer(self, call: ToolCall, tool: Tool) -> bool:
+        """Whether `decide` would wait for a person. Changes nothing."""
         ...
 
     async def decide(self, original: ToolCall, effective: ToolCall, tool: Tool, input: BaseModel) -> Decision:

@@ -44,8 +44,8 @@ class SessionGate:
         self._deny = deny
         self._unsettled: dict[str, Rule] = {}
 
-    def needs_answer(self, call: ToolCall, tool: Tool, input: BaseModel) -> bool:
-        return self._was_asked(call) or self.judge(call, tool.spec).outlook is Outlook.ASK
+    async def needs_answer(self, call: ToolCall, tool: Tool) -> bool:
+        return self._was_asked(call) or (await self._opinion(call, tool.spec)).outlook is Outlook.ASK
 
     def judge(self, call: ToolCall, spec: ToolSpec) -> Opinion:
         """What the stance of this moment says about a call. Touches the file system only to resolve paths."""
@@ -53,7 +53,7 @@ class SessionGate:
         return judge_call(call, spec, facts_about(call, spec, self._workspace), stance)
 
     async def decide(self, original: ToolCall, effective: ToolCall, tool: Tool, input: BaseModel) -> Decision:
-        opinion = self.judge(effective, tool.spec)
+        opinion = await self._opinion(effective, tool.spec)
         # What a person was asked before a restart is theirs to decide, whatever the mode is by now.
         is_theirs = self._was_asked(effective) and not opinion.is_firm
         if opinion.outlook is Outlook.ALLOW and not is_theirs:
@@ -91,6 +91,10 @@ class SessionGate:
             raise Unprocessable(f"updated_input is denied: {opinion.reason}")
         if not self._protected(call, spec) <= self._protected(asked, spec):
             raise Unprocessable("updated_input leads to a protected path that the request did not show.")
+
+    async def _opinion(self, call: ToolCall, spec: ToolSpec) -> Opinion:
+        """As `judge`; in a worker where paths are resolved, since a file system may take its time."""
+        return await to_thread.run_sync(self.judge, call, spec) if spec.paths else self.judge(call, spec)
 
     def _protected(self, call: ToolCall, spec: ToolSpec) -> frozenset[str]:
         return frozenset(facts_about(call, spec, self._workspace).protected)
