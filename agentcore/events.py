@@ -1,12 +1,11 @@
 """Everything observable, as one discriminated union. The journal line and the SSE `data:` are these, encoded once.
 
-An event is made without its number; the log that emits it adds `seq`, `session` and `ts` while encoding (see
-`encode`). Durable events are in the session's journal with their number; the others are for display and live only
-in the ring. `CONTROL` events belong to one stream and have no number at all.
+An event is made without its number; the log that emits it adds `seq`, `session` and `ts` (`agentcore.encoding`).
+Durable events are in the session's journal with their number; the others are for display and live only in the ring.
+`ControlEvent`s belong to one stream and have no number at all.
 """
 
-import re
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -358,54 +357,3 @@ AgentEvent: TypeAlias = Annotated[NumberedEvent, Field(discriminator="type")]
 
 EVENTS: TypeAdapter[NumberedEvent] = TypeAdapter(AgentEvent)
 """Reads any numbered event; pass `extra="ignore"` to read one of a newer server."""
-
-_TYPES: dict[type[Event], str] = {}
-_HEAD = re.compile(rb'\{"type":"(\w+)","seq":(\d+),')
-
-
-def type_of(event: Event) -> str:
-    """The literal `type` of an event, looked up once per class."""
-    kind = type(event)
-    name = _TYPES.get(kind)
-    if name is None:
-        name = _TYPES[kind] = str(kind.model_fields["type"].default)
-    return name
-
-
-def encode(event: Event, seq: int, session: str, ts: float) -> bytes:
-    """Encode an event with its number as one line of JSON without the newline; `type` and `seq` come first.
-
-    U+2028, U+2029 and U+0085 are escaped: some readers of line protocols take them for line ends.
-    """
-    body = _dump(event)
-    head = b'{"type":"%s","seq":%d,"session":"%s","ts":%.3f,' % (
-        type_of(event).encode(),
-        seq,
-        session.encode(),
-        ts,
-    )
-    return head + body
-
-
-def _dump(event: Event) -> bytes:
-    """The event's own fields behind its envelope: `"text":"…"}`."""
-    serialized: bytes = event.__pydantic_serializer__.to_json(event, exclude_none=True, exclude=_ENVELOPE)
-    body = serialized[1:] if len(serialized) > 2 else b'"agent":null}'
-    return escape_separators(body)
-
-
-_ENVELOPE: Any = {"type", "seq", "session", "ts"}
-
-
-def escape_separators(line: bytes) -> bytes:
-    """Escape the three Unicode line separators; they occur only inside JSON strings."""
-    if b"\xe2\x80" in line or b"\xc2\x85" in line:
-        line = line.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-        line = line.replace(b"\xc2\x85", b"\\u0085")
-    return line
-
-
-def head_of(line: bytes) -> tuple[str, int] | None:
-    """Read type and number off an encoded event without parsing it; None for a line without a number."""
-    match = _HEAD.match(line)
-    return (match[1].decode(), int(match[2])) if match else None

@@ -1,6 +1,7 @@
 """Events as the bytes of a Server-Sent-Events stream. Lines end in LF; data is one line of JSON."""
 
-from agentcore.events import Event, escape_separators, type_of
+from agentcore.encoding import escape_separators, type_of
+from agentcore.events import Event
 
 CONNECTED = b": connected\n\n"
 KEEPALIVE = b": keepalive\n\n"

@@ -108,8 +108,9 @@ class Hub:
         for live in self:
             live.pause()
         with anyio.move_on_after(BORDER_WAIT_S):
-            # No one event: a run ends, or it comes to wait for a person.
-            while any(live.is_busy and not live.waits_for_person for live in self):  # noqa: ASYNC110
+            while any(  # noqa: ASYNC110 - there is no one event: a run ends, or it comes to wait for a person
+                live.is_busy and not live.waits_for_person for live in self
+            ):
                 await anyio.sleep(0.02)
         left_open = sum(live.agent.open_run is not None for live in self)
         for live in self:

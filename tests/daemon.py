@@ -23,7 +23,7 @@ import anyio
 import httpx
 from anyio.abc import SocketStream
 
-from agentcore.events import head_of
+from agentcore.encoding import head_of
 
 COMMAND = Path(sys.executable).with_name("agentcore")
 START_S = 30.0

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"values", "ids", "messages", "events", "errors", "replies", "usage", "session"}),
+    frozenset({"values", "ids", "messages", "events", "errors", "replies", "usage", "session", "encoding"}),
     frozenset({"ports", "caps", "clock", "folders"}),
     frozenset({"transcript", "stops", "turn", "call", "batch", "loop", "budget"}),
     frozenset({"permissions", "settings", "instructions"}),

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import assert_never
 
-from agentcore.events import EVENTS, AssistantMessage, ToolEnd, UserMessage, head_of
+from agentcore.encoding import head_of
+from agentcore.events import EVENTS, AssistantMessage, ToolEnd, UserMessage
 from agentcore.messages import ToolCall, ToolResult
 from agentcore.session import HistoryMessage
 

@@ -10,6 +10,7 @@ from typing import get_args
 from pydantic_core import from_json
 
 from agentcore.budget import Ledger
+from agentcore.encoding import head_of
 from agentcore.errors import JournalDamaged
 from agentcore.events import (
     EVENTS,
@@ -30,7 +31,6 @@ from agentcore.events import (
     TurnStart,
     UsageReport,
     UserMessage,
-    head_of,
 )
 from agentcore.messages import ToolResult
 from agentcore.session import Settings

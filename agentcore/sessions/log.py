@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import anyio.to_thread
 
+from agentcore.encoding import encode, type_of
 from agentcore.errors import StorageUnavailable
-from agentcore.events import Event, encode, type_of
+from agentcore.events import Event
 from agentcore.ports import Clock
 from agentcore.sessions.journal import Journal
 from agentcore.sessions.records import Record, Reserve, encode_record

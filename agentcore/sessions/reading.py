@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from agentcore.events import head_of
+from agentcore.encoding import head_of
 
 PIECE_BYTES = 512 * 1024  # what one reader may hold, however far behind it is; smaller costs time (measured)
 _READ_BYTES = 64 * 1024  # of file at a time

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from agentcore.events import escape_separators
+from agentcore.encoding import escape_separators
 from agentcore.ports import ToolDefinition
 from agentcore.session import Settings
 from agentcore.values import Value

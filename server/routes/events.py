@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agentcore.events import Gap, Lagging, head_of
+from agentcore.encoding import head_of
+from agentcore.events import Gap, Lagging
 from server import frames
 from server.bodies import read_headers, read_query
 from server.bus import Bus, Cursor, Evicted

@@ -10,7 +10,8 @@ from pathlib import Path
 import anyio
 
 from agentcore.clock import SystemClock
-from agentcore.events import AssistantMessage, Done, Event, Notice, Status, ToolEnd, ToolStart, UserMessage, encode
+from agentcore.encoding import encode
+from agentcore.events import AssistantMessage, Done, Event, Notice, Status, ToolEnd, ToolStart, UserMessage
 from agentcore.messages import Message, Text, ToolCall
 from agentcore.session import Settings
 from agentcore.sessions.journal import FILE_NAME, Journal

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-from agentcore.events import Event, PermissionRequest, encode, type_of
+from agentcore.encoding import encode, type_of
+from agentcore.events import Event, PermissionRequest
 
 TOKEN = "the-token"
 SESSION = "20260101-000000-abcdef"

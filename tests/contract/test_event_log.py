@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agentcore.encoding import head_of
 from agentcore.errors import StorageUnavailable
-from agentcore.events import EVENTS, Done, Status, TextDelta, UserMessage, head_of
+from agentcore.events import EVENTS, Done, Status, TextDelta, UserMessage
 from agentcore.messages import Text
 from agentcore.sessions.journal import FILE_NAME, Journal
 from agentcore.sessions.log import STRIDE, JournalLog

@@ -200,7 +200,9 @@ def test_a_key_or_a_token_makes_it_ready() -> None:
 
 
 async def test_warming_without_a_key_does_nothing() -> None:
-    await AnthropicProvider({}).warm()
+    provider = AnthropicProvider({})
+    await provider.warm()
+    assert provider._client is None
 
 
 async def test_a_key_that_the_vendor_repeats_is_not_passed_on() -> None:

@@ -10,8 +10,9 @@ import pytest
 from anyio import to_thread
 
 from agentcore.caps import MAX_INPUT_DEPTH
+from agentcore.encoding import encode
 from agentcore.errors import ProviderError
-from agentcore.events import EVENTS, AssistantMessage, encode
+from agentcore.events import EVENTS, AssistantMessage
 from agentcore.messages import Message, Opaque, Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.anthropic.faults import Faults

@@ -54,9 +54,11 @@ def test_what_is_not_ready_says_why() -> None:
 
 async def test_closing_twice_is_harmless() -> None:
     providers = Providers(KEY)
-    await providers.get("anthropic").warm()
+    provider = providers.get("anthropic")
+    await provider.warm()
     await providers.close()
     await providers.close()
+    assert providers.get("anthropic") is not provider
 
 
 def test_the_registry_loads_no_sdk() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcore.events import EVENTS, AssistantMessage, ToolEnd, UserMessage, encode, head_of
+from agentcore.encoding import encode, head_of
+from agentcore.events import EVENTS, AssistantMessage, ToolEnd, UserMessage
 from agentcore.messages import Message, Text, ToolCall
 from agentcore.sessions import reading
 from agentcore.sessions.display import display

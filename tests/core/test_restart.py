@@ -6,8 +6,9 @@ import anyio
 import pytest
 
 from agentcore.agent import UNKNOWN_OUTCOME
+from agentcore.encoding import head_of
 from agentcore.errors import Unprocessable
-from agentcore.events import EVENTS, SessionUpdated, Status, head_of
+from agentcore.events import EVENTS, SessionUpdated, Status
 from agentcore.messages import ToolResult
 from server.live import LiveSession
 from server.problems import Problem

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 
-from agentcore.events import head_of
+from agentcore.encoding import head_of
 from tests.daemon import DISPLAY_ONLY, WAIT_S, Daemon, Frame, Wire, running
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from agentcore.events import head_of
+from agentcore.encoding import head_of
 from tests.crash.stories import STRIDE, check_journal, kinds, of_kind
 from tests.daemon import WAIT_S, Daemon, numbered, running
 

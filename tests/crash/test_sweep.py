@@ -9,7 +9,7 @@ import anyio
 import httpx
 import pytest
 
-from agentcore.events import head_of
+from agentcore.encoding import head_of
 from tests.crash.stories import check_journal, of_kind
 from tests.daemon import DISPLAY_ONLY, Daemon, Frame, running
 

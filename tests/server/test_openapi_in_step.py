@@ -6,7 +6,8 @@ import httpx
 import yaml
 from openapi_spec_validator import validate
 
-from agentcore.events import NumberedEvent, type_of
+from agentcore.encoding import type_of
+from agentcore.events import NumberedEvent
 from server.openapi import render
 from server.routes.all import ENDPOINTS
 from tests.daemon import Daemon

@@ -9,7 +9,8 @@ import anyio
 import httpx
 import pytest
 
-from agentcore.events import Notice, head_of
+from agentcore.encoding import head_of
+from agentcore.events import Notice
 from server.bus import CHUNK_BYTES
 from server.live import LiveSession
 from server.routes import events as route
