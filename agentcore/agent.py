@@ -140,8 +140,11 @@ class Agent:
         run = self.history.run
         if run is None:
             return
-        self._begin_message(run)
-        self._close_what_a_crash_left(goes_on=False)
+        try:
+            self._begin_message(run)
+            self._close_what_a_crash_left(goes_on=False)
+        except StorageUnavailable:
+            logger.warning("session %s: its run is left as it is, its journal cannot be written", self.id)
         self._end(run, "interrupted", None)
 
     def update(self, change: SessionUpdated) -> None:

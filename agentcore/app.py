@@ -99,7 +99,7 @@ class App:
         if not any(folder.is_relative_to(allowed) for allowed in self.config.roots):
             raise Unprocessable(f"cwd {cwd} is outside the server's roots. Start the server with --root for it.")
         if not is_folder:
-            raise Unprocessable(f"cwd {cwd} is no folder.")
+            raise Unprocessable(f"{cwd or 'The first root'} is no folder.")
         return folder
 
     # --- sessions ---
@@ -156,8 +156,9 @@ class App:
         await _in_worker(partial(add_allow_rule, file, rule))
 
     async def sweep(self) -> None:
-        """End the commands that a killed server left running."""
+        """End the commands that a killed server left running, and remove the sessions it had half made."""
         await _in_worker(kill_orphans)
+        await _in_worker(self._store.sweep)
 
     async def warm(self) -> None:
         """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""

@@ -25,6 +25,7 @@ async def run_batch(calls: Calls, turn: int) -> None:
         while waiting:
             await _run_group(calls, await _next_group(calls, waiting), turn, number)
             number += 1
+            await anyio.lowlevel.checkpoint()  # thousands of refusals in a row must not hold up other sessions
     except anyio.get_cancelled_exc_class():
         close_batch(calls, turn, NOT_STARTED)
         raise

@@ -77,7 +77,7 @@ class Calls:
 
     def position_of(self, call: ToolCall) -> int:
         """Place of an open call in its batch, from 0, the finished ones counted."""
-        return self._transcript.batch.index(call)
+        return self._transcript.position_of(call)
 
     async def can_run_beside_others(self, call: ToolCall) -> bool:
         """Whether the call declares itself parallel-safe, is valid, and waits for nobody."""

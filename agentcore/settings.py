@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -35,17 +35,14 @@ def allow_rules(file: Path) -> list[Rule]:
     Raises: Unprocessable for a file that cannot be read as what it means, a deny or ask rule included: such a rule
     is not understood at this stage, and going on without it would allow what it forbids.
     """
-    document = _read(file)
-    section = document.get("permissions", {})
-    if not isinstance(section, dict):
-        raise Unprocessable(f"[permissions] in {file.name} is not a table.")
+    section = _permissions(_read(file), file)
     if section.get("deny") or section.get("ask"):
-        raise Unprocessable(f"{file.name} has deny or ask rules, which this version cannot enforce. Remove them first.")
+        raise Unprocessable(f"{_shown(file)} has deny or ask rules, which this version cannot enforce. Remove them.")
     rules = []
-    for text in cast(list[object], section.get("allow", [])):
+    for text in _allowed(section, file):
         rule = parse_rule(text) if isinstance(text, str) else None
         if rule is None:
-            raise Unprocessable(f"{file.name} has an allow rule that cannot be read: {str(text)[:80]!r}.")
+            raise Unprocessable(f"{_shown(file)} has an allow rule that cannot be read: {str(text)[:80]!r}.")
         rules.append(rule)
     return rules
 
@@ -55,22 +52,43 @@ def add_allow_rule(file: Path, rule: str) -> None:
     make_private(file.parent)
     with _locked(file):
         document = _read(file)
-        section = document.setdefault("permissions", tomlkit.table())
-        allow = section.setdefault("allow", tomlkit.array())
+        document.setdefault("permissions", tomlkit.table())
+        section = _permissions(document, file)
+        section.setdefault("allow", tomlkit.array())
+        allow = _allowed(section, file)
         if rule not in allow:
             allow.append(rule)
         _replace(file, tomlkit.dumps(document))
 
 
+def _permissions(document: dict[str, Any], file: Path) -> dict[str, Any]:
+    section = document.get("permissions", {})
+    if not isinstance(section, dict):
+        raise Unprocessable(f"[permissions] in {_shown(file)} is not a table. Mend it.")
+    return section
+
+
+def _allowed(section: dict[str, Any], file: Path) -> list[Any]:
+    allow = section.get("allow", [])
+    if not isinstance(allow, list):
+        raise Unprocessable(f"`allow` in {_shown(file)} is not a list of rules. Mend it.")
+    return allow
+
+
+def _shown(file: Path) -> str:
+    """The file as people are told of it: which one it is, without the path of the folder above."""
+    return f"{file.parent.name}/{file.name}"
+
+
 def _read(file: Path) -> tomlkit.TOMLDocument:
     try:
+        if file.exists() and not file.is_file():
+            raise Unprocessable(f"{_shown(file)} is no regular file. Mend it.")
         return tomlkit.parse(file.read_text("utf-8"))
     except FileNotFoundError:
         return tomlkit.document()
     except (OSError, ValueError, TOMLKitError) as error:
-        raise Unprocessable(
-            f"The settings file {file.name} cannot be read: {type(error).__name__}. Mend it."
-        ) from error
+        raise Unprocessable(f"{_shown(file)} cannot be read: {type(error).__name__}. Mend it.") from error
 
 
 def _replace(file: Path, text: str) -> None:

@@ -13,6 +13,9 @@ class Transcript:
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
+        self._open: dict[str, ToolCall] = {}
+        """Calls of the last message without a result, in order; a message may hold thousands."""
+        self._positions: dict[str, int] = {}
         self._results: dict[str, ToolResult] = {}
         self._call_ids: set[str] = set()
         self.encoded: dict[str, bytes] = {}
@@ -27,20 +30,17 @@ class Transcript:
         return self._messages[-1] if self._messages else None
 
     @property
-    def batch(self) -> tuple[ToolCall, ...]:
-        """All calls of the last message, while at least one is open."""
-        if not self._messages or self._messages[-1].role != "assistant":
-            return ()
-        return self._messages[-1].tool_calls
-
-    @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Calls of the last message that have no result yet, in order."""
-        return tuple(call for call in self.batch if call.id not in self._results)
+        return tuple(self._open.values())
+
+    def position_of(self, call: ToolCall) -> int:
+        """Place of an open call in its batch, from 0, the finished ones counted."""
+        return self._positions[call.id]
 
     def check_closed(self) -> None:
         """Raises: ValueError while a call waits for its result; to be asked before a message is announced."""
-        if self.open_calls:
+        if self._open:
             raise ValueError("tool calls are open: answer them first")
 
     def add_user(self, message_id: str, content: tuple[Block, ...]) -> None:
@@ -52,15 +52,17 @@ class Transcript:
 
     def add_assistant(self, message: Message) -> None:
         self.check_closed()
-        self._call_ids.update(call.id for call in message.tool_calls)
+        self._open = {call.id: call for call in message.tool_calls}
+        self._positions = {call_id: place for place, call_id in enumerate(self._open)}
+        self._call_ids.update(self._open)
         self._messages.append(message)
 
     def add_result(self, result: ToolResult) -> None:
         """Take the result of an open call; with the last one the user message of the batch is appended."""
-        if result.call_id not in {call.id for call in self.open_calls}:
+        if self._open.pop(result.call_id, None) is None:
             raise ValueError(f"no open call {result.call_id}")
         self._results[result.call_id] = result
-        if not self.open_calls:
+        if not self._open:
             assistant = self._messages[-1]
             results = tuple(self._results[call.id] for call in assistant.tool_calls)
             self._messages.append(Message(id=f"{assistant.id}-results", role="user", content=results))
@@ -73,5 +75,6 @@ class Transcript:
     def clear(self) -> None:
         """Forget the messages: a fresh context. Call ids stay taken for the session's whole life."""
         self._messages.clear()
+        self._open.clear()
         self._results.clear()
         self.encoded.clear()

@@ -65,6 +65,9 @@ class Hub:
         self.refuse_draining()
         session_id = await self.app.resolve(name)
         loaded = self._live.get(session_id)
+        if loaded is not None and loaded.is_broken and not loaded.is_busy:
+            await self.close(loaded, "its journal could not be written")
+            loaded = None
         if loaded is not None and not loaded.is_closing:
             return loaded, True
         if loaded is not None:

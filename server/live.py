@@ -76,6 +76,11 @@ class LiveSession:
         return self._phase in (Phase.CLOSING, Phase.CLOSED)
 
     @property
+    def is_broken(self) -> bool:
+        """Its journal cannot be written any more; loading it again is the way out."""
+        return self.agent.log.is_broken
+
+    @property
     def waits_for_person(self) -> bool:
         return len(self.requests) > 0
 
@@ -117,9 +122,9 @@ class LiveSession:
 
     def prompt(self, text: str) -> PromptAccepted:
         """Claim the session and hand `text` to its supervisor. Raises: Problem, StorageUnavailable."""
-        following = self._after(Signal.CLAIM)
         if self._phase is Phase.INTERRUPTED:
-            self._abandon()
+            self.cancel()
+        following = self._after(Signal.CLAIM)
         after_seq = self.bus.head
         prompt = self.agent.accept(text)
         self._start(following)

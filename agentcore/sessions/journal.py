@@ -103,12 +103,22 @@ class Journal:
 
     @contextmanager
     def descriptor(self) -> Iterator[int]:
-        """A descriptor that stays open for a worker's `sync` though the session is closed meanwhile."""
-        file = os.dup(self._file)
+        """A descriptor that stays open for a worker's `sync` though the session is closed meanwhile.
+
+        Raises: StorageUnavailable when the process has no descriptor left.
+        """
+        try:
+            file = os.dup(self._file)
+        except OSError as error:
+            raise StorageUnavailable(_sentence(error)) from error
         try:
             yield file
         finally:
             os.close(file)
+
+    @property
+    def is_broken(self) -> bool:
+        return self._broken is not None
 
     @property
     def needs_sync(self) -> bool:
@@ -135,6 +145,19 @@ class Tail:
     size: int
     torn: bytes = b""
     """What was set aside, empty when the last line was whole."""
+
+
+def remove_unowned(directory: Path) -> None:
+    """Remove a directory that has no journal, unless somebody holds its lease or it cannot be removed."""
+    try:
+        lock = _lock(directory)
+    except (OSError, SessionLocked):
+        return
+    try:
+        if not (directory / FILE_NAME).exists():
+            shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        os.close(lock)
 
 
 def damaged(number: int) -> JournalDamaged:
@@ -204,7 +227,7 @@ def _keep(path: Path, data: bytes) -> None:
 def _is_json(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

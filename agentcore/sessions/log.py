@@ -51,6 +51,11 @@ class JournalLog:
         return self._last_durable
 
     @property
+    def is_broken(self) -> bool:
+        """An earlier write or sync failed; only loading the session again helps."""
+        return self._journal.is_broken
+
+    @property
     def size(self) -> int:
         """Bytes of the journal: how far a reader may read."""
         return self._journal.size

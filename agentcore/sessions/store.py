@@ -14,13 +14,14 @@ from agentcore.ports import Clock
 from agentcore.session import HistoryMessage, Settings, Summary
 from agentcore.sessions.display import display
 from agentcore.sessions.fold import History, fold
-from agentcore.sessions.journal import FILE_NAME, Journal
+from agentcore.sessions.journal import FILE_NAME, Journal, remove_unowned
 from agentcore.sessions.listing import Listing
 from agentcore.sessions.log import STRIDE, JournalLog
 from agentcore.sessions.reading import first_line, last_number, read_after, read_lines, whole_size
 from agentcore.sessions.records import Load, Meta, Repair, encode_record
 
 LATEST = "latest"
+HALF_MADE_S = 60.0  # a session is made in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class SessionStore:
         Raises: NotFound, Unprocessable, SessionLocked, JournalDamaged, StorageUnavailable.
         """
         directory = self._find(session)
+        if not _has_begun(directory):
+            raise _unknown(session)
         if not self._is_ours(directory):
             raise Unprocessable(
                 "The session's folder is outside this server's roots. Use the server of that folder, or --root."
@@ -79,6 +82,15 @@ class SessionStore:
             journal.close()
             raise
         return OpenSession(session, directory, JournalLog(session, journal, base, self._clock), history, repaired)
+
+    def sweep(self) -> None:
+        """Remove what creations left behind that were killed half way; one that is going on is young."""
+        for project in self._projects():
+            for directory in project.iterdir() if project.is_dir() else ():
+                if not SESSION_ID.fullmatch(directory.name) or (directory / FILE_NAME).exists():
+                    continue
+                if self._clock.now() - directory.stat().st_mtime > HALF_MADE_S:
+                    remove_unowned(directory)
 
     def resolve(self, name: str) -> str:
         """The id behind a whole id, a unique prefix or `latest`. Raises: NotFound, AmbiguousPrefix."""

@@ -256,3 +256,22 @@ async def test_a_protected_path_is_allowed_once_and_offers_no_rule(tmp_path: Pat
         assert request.suggested_rules == ()
         with pytest.raises(Problem, match="once"):
             live.answer(request.request_id, AnswerBody(allow=True, always=True))
+
+
+ODD = ["permissions = 'x'", "[permissions]\nallow = 5", "[permissions]\nallow = 'Bash'", "permissions = []"]
+ODD += ["[permissions]\nallow = {a = 1}", "[[permissions]]", "[permissions]\nallow = [5]", "not toml"]
+
+
+@pytest.mark.parametrize("text", ODD)
+async def test_a_settings_file_that_makes_no_sense_is_named_and_kept(tmp_path: Path, text: str) -> None:
+    file = user_file(tmp_path / "config")
+    async with house(tmp_path) as home:
+        live = await home.session()
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        with pytest.raises(Unprocessable, match=r"config/settings\.toml"):
+            await home.session()
+        if text != "[permissions]\nallow = [5]":
+            with pytest.raises(Unprocessable, match=r"config/settings\.toml"):
+                await home.app.persist(live.agent, "Bash(ls)", for_user=True)
+    assert file.read_text() == text

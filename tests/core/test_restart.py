@@ -1,5 +1,8 @@
 """Loading a session again: it goes on from wherever its journal says it stood. (Real kills are in `tests/crash`.)"""
 
+import errno
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -7,7 +10,7 @@ import pytest
 
 from agentcore.agent import UNKNOWN_OUTCOME
 from agentcore.encoding import head_of
-from agentcore.errors import Unprocessable
+from agentcore.errors import StorageUnavailable, Unprocessable
 from agentcore.events import EVENTS, SessionUpdated, Status
 from agentcore.messages import ToolResult
 from server.live import LiveSession
@@ -364,3 +367,53 @@ async def test_an_answer_in_the_step_of_the_resume_is_the_answer(tmp_path: Path)
         await idle(live)
         assert "permission_request" not in kinds(home.events(live))
         assert home.events(live)[-2].text == "It ran."
+
+
+ENDINGS = ["delete", "cancel", "prompt", "clear"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_an_interrupted_session_on_a_full_disk_can_be_let_go_and_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        monkeypatch.setattr(os, "write", lambda file, data: 1)
+        with suppress(Problem, StorageUnavailable):
+            match ending:
+                case "delete":
+                    await home.hub.close(live, "deleted")
+                case "cancel":
+                    live.cancel()
+                case "prompt":
+                    live.prompt("more")
+                case _:
+                    live.clear()
+        monkeypatch.undo()
+        again = await home.reload(session)
+        assert again is not live
+        assert [request.request_id for request in again.requests.open] == ["perm-1"]
+        home.provider.script(say("It ran."))
+        again.answer("perm-1", AnswerBody(allow=True))
+        await idle(again)
+        assert home.events(again)[-2].stop_reason == "end_turn"
+
+
+async def test_a_process_without_descriptors_says_so_and_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(say("One."), say("Two."))
+
+        def none_left(_file: int) -> int:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        monkeypatch.setattr(os, "dup", none_left)
+        live.prompt("go")
+        with pytest.raises(StorageUnavailable, match="open files"):
+            await live.agent.log.sync()
+        await idle(live)
+        monkeypatch.undo()
+        assert (await home.run(live, "again"))[-2].stop_reason == "end_turn"

@@ -265,3 +265,18 @@ async def test_a_run_that_cannot_even_be_closed_is_done_all_the_same(
         assert kinds(home.events(live))[-3:] == ["error", "done", "status"]
         monkeypatch.undo()
         assert (await home.run(live, "again"))[-2].stop_reason == "end_turn"
+
+
+async def test_thousands_of_calls_in_one_message_hold_up_nobody(tmp_path: Path) -> None:
+    """Each call costs the same however many there are, and other sessions go on between them."""
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(*(call("nothing", f"c{n}") for n in range(3000))), say("Oh."))
+        live.prompt("go")
+        steps = 0
+        with anyio.fail_after(20):
+            while live.is_busy:
+                steps += 1
+                await anyio.lowlevel.checkpoint()
+        assert steps > 3000
+        assert len(live.agent.history.transcript.messages[-2].content) == 3000

@@ -214,3 +214,35 @@ def test_a_journal_that_was_replaced_is_read_again_and_one_that_is_gone_is_forgo
     (second.directory / FILE_NAME).unlink()
     assert [summary.title for summary in store.summaries()] == ["other, and longer"]
     assert len(store._listing._seen) == 1
+
+
+def test_what_killed_creations_left_behind_is_swept_when_it_is_old(store: SessionStore) -> None:
+    kept = store.create(CWD, Settings())
+    kept.log.close()
+    project = kept.directory.parent
+    for name, age in (("20200101-000000-aaaaaa", 3600), ("20200101-000000-bbbbbb", 1)):
+        half_made = project / name
+        half_made.mkdir()
+        (half_made / "journal.new").write_bytes(b"{")
+        os.utime(half_made, (FakeClock().now() - age,) * 2)
+    store.sweep()
+    assert sorted(path.name for path in project.iterdir()) == ["20200101-000000-bbbbbb", kept.id]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"type":"me'])
+def test_a_session_whose_first_line_is_not_whole_is_not_found(store: SessionStore, content: bytes) -> None:
+    session = store.create(CWD, Settings())
+    session.log.close()
+    (session.directory / FILE_NAME).write_bytes(content)
+    with pytest.raises(NotFound):
+        store.open(session.id)
+
+
+def test_a_last_line_that_is_nested_without_end_is_set_aside(store: SessionStore) -> None:
+    session = store.create(CWD, Settings())
+    session.log.close()
+    with (session.directory / FILE_NAME).open("ab") as file:
+        file.write(b'{"type":"x","y":' + b"[" * 100_000 + b"\n")
+    again = store.open(session.id)
+    again.log.close()
+    assert again.repaired is not None
