@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agentcore import events
+from agentcore import encoding, events
 from agentcore.values import Value
 from server import openapi, problems
 from server.models_schema import field_texts
@@ -197,7 +197,7 @@ def test_a_file_is_text_of_its_media_type(described: dict[str, Any]) -> None:
 def test_every_event_is_in_the_union_under_its_type(described: dict[str, Any]) -> None:
     schemas = described["components"]["schemas"]
     models = [*get_args(events.NumberedEvent), *get_args(events.ControlEvent)]
-    types = {events.type_of(model.model_construct()) for model in models} | {"snapshot"}
+    types = {encoding.type_of(model.model_construct()) for model in models} | {"snapshot"}
     assert set(schemas["Event"]["discriminator"]["mapping"]) == types
     assert len(schemas["Event"]["oneOf"]) == len(types)
     assert all(
@@ -213,7 +213,7 @@ def test_the_data_of_a_stream_is_an_event(described: dict[str, Any]) -> None:
 def test_a_numbered_event_is_described_as_it_is_on_the_wire(described: dict[str, Any]) -> None:
 
     schemas = described["components"]["schemas"]
-    line = events.encode(events.TextDelta(text="hi"), 7, "s1", 1.5)
+    line = encoding.encode(events.TextDelta(text="hi"), 7, "s1", 1.5)
     schema = {**schemas["Event"], "components": {"schemas": schemas}}
     validator = jsonschema_rs.validator_for(schema)
     assert validator.is_valid(json.loads(line))
