@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 STOP_LIMIT_S = 15.0  # running turns get 10 s to reach a boundary; the rest is for closing journals and streams
 LINGER_S = 2.0  # for connections to take their last bytes; then they are cut
 CUT_LIMIT_S = 2  # for handlers to end after their connections were cut; then uvicorn cancels them
+MAX_DESCRIPTORS = 65_536  # each connection is one; the usual soft limit, 1024, is soon used up
 KEEP_ALIVE_S = 60  # clients that reuse connections rarely meet one that closes at the same moment
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
@@ -39,8 +40,25 @@ Stop = Callable[[], Awaitable[None]]
 
 def run(main: Coroutine[Any, Any, int]) -> int:
     """Run the daemon's coroutine on uvloop (where there is one) and return the exit code."""
+    raise_descriptor_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main)
+
+
+def raise_descriptor_limit() -> None:
+    """Take what the system lets this process have of open files and sockets, up to a bound."""
+    if sys.platform == "win32":  # has no such limit
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # macOS may allow less than it says
+        log.warning("the limit of open files stays at %d", soft)
 
 
 async def serve(app: ASGIApp, listener: Listener, *, on_started: Started, on_stop: Stop) -> int:

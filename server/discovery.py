@@ -2,12 +2,14 @@
 
 `<state dir>/servers/<pid>.json` holds the token, so file and folder belong to this user alone. Imports nothing
 heavy; knows nothing of HTTP. Promise: a file is whole or absent, a clean stop removes it, and a file whose process
-is gone (also when its number went to another process) is swept by the next server that starts.
+is gone (also when its number went to another process) is swept by the next server that starts. What is no file
+(a folder, a link, a pipe) is not ours: it is neither read nor removed.
 """
 
 import json
 import os
 import secrets
+import stat
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +19,8 @@ from agentcore.folders import make_private
 from server.settings import CannotStart
 
 MAX_FILE_BYTES = 1024 * 1024
+# no waiting for the other end of a pipe, no following of links; Windows has neither flag
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ def _own_folder(state_dir: Path) -> Path:
     """Make the folder, or make sure that nobody else can write or read in it."""
     folder = _folder(state_dir)
     make_private(folder)
-    if folder.is_symlink() or not _is_ours(folder):
+    if folder.is_symlink() or not _is_ours(folder.stat()):
         raise CannotStart(f"{folder} belongs to somebody else or is a link; give another --state-dir.")
     folder.chmod(0o700)
     return folder
@@ -97,6 +101,8 @@ def _write(folder: Path, server: Running) -> Path:
 
 def _sweep(folder: Path) -> None:
     for path in [*folder.glob("*.json"), *folder.glob(".*.tmp")]:
+        if not _is_file(path):
+            continue
         server = _read(path)
         # a file that cannot be read, or is only half made, belongs to the process in its name
         owner = (_pid_in_name(path), None) if server is None else (server.pid, server.started)
@@ -112,11 +118,20 @@ def _pid_in_name(path: Path) -> int:
 def _read(path: Path) -> Running | None:
     """What the file says; None when it is gone, not ours, or not what we write."""
     try:
-        if _is_ours(path) and path.stat().st_size <= MAX_FILE_BYTES:
-            return _parse(json.loads(path.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError):
+        with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
+            found = os.fstat(file.fileno())
+            if stat.S_ISREG(found.st_mode) and _is_ours(found) and found.st_size <= MAX_FILE_BYTES:
+                return _parse(json.loads(file.read(MAX_FILE_BYTES)))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:  # gone meanwhile
+        return False
 
 
 def _parse(values: dict[str, Any]) -> Running:
@@ -131,8 +146,8 @@ def _parse(values: dict[str, Any]) -> Running:
     )
 
 
-def _is_ours(path: Path) -> bool:
-    return sys.platform == "win32" or path.stat().st_uid == os.geteuid()
+def _is_ours(found: os.stat_result) -> bool:
+    return sys.platform == "win32" or found.st_uid == os.geteuid()
 
 
 def _is_alive(pid: int, started: str | None) -> bool:

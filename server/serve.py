@@ -19,6 +19,7 @@ from server.listener import DEFAULT_PORT, Address, Listener, listen
 from server.origins import is_loopback_name, parse_host
 from server.settings import CannotStart, ServerSettings, Token, existing_folder, find_token, folders, refuse_yolo
 
+SHORT_TOKEN = 16  # characters; random ones of that length hold about 95 bits
 _ORIGIN = re.compile(r"https?://[a-z0-9_.:\[\]-]+")
 
 
@@ -30,7 +31,7 @@ def serve(arguments: argparse.Namespace) -> int:
     _configure_logging(settings.debug)
     listener = listen(address)
     try:
-        return _run(settings, listener, list(_warnings(arguments, listener)))
+        return _run(settings, listener, list(_warnings(arguments, token, listener)))
     finally:
         listener.close()
 
@@ -123,9 +124,11 @@ def _origin(text: str) -> str:
     return origin
 
 
-def _warnings(arguments: argparse.Namespace, listener: Listener) -> Iterator[str]:
+def _warnings(arguments: argparse.Namespace, token: Token, listener: Listener) -> Iterator[str]:
     if arguments.token is not None:
         yield "other users can see the token in the process list; --token-file or AGENTCORE_TOKEN hides it"
+    if len(token.value) < SHORT_TOKEN:
+        yield "the token is short; anyone can guess it"
     if arguments.uds is None and arguments.port is None and not listener.url.endswith(f":{DEFAULT_PORT}"):
         yield f"port {DEFAULT_PORT} is taken; this is the next free one"
     if not is_loopback_name(arguments.host) and not arguments.allowed_host:

@@ -1,6 +1,7 @@
 """The process: its start line, its signals, its streams at the end. Real sockets and real signals."""
 
 import json
+import resource
 import signal
 import socket
 import stat
@@ -12,6 +13,7 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
+from server.daemon import raise_descriptor_limit
 from server.listener import DEFAULT_PORT, Address, listen
 from server.settings import CannotStart
 from tests.server.processes import client, daemon, run
@@ -266,3 +268,45 @@ async def test_a_head_that_is_malformed_or_endless_is_refused_and_the_server_goe
     status, _, rest = refusal.partition(b"\r\n")
     assert status == b"HTTP/1.1 400 Bad Request"
     assert json.loads(rest.partition(b"\r\n\r\n")[2])["code"] == "bad_request"
+
+
+@pytest.mark.parametrize(("token", "is_told"), [("x", True), ("x" * 15, True), ("x" * 16, False)])
+async def test_a_token_that_can_be_guessed_is_told(token: str, is_told: bool, tmp_path: Path) -> None:
+    async with daemon("--port", "0", state=tmp_path, AGENTCORE_TOKEN=token) as server:
+        with anyio.fail_after(10):
+            await server.end()
+        _, err = await server.rest()
+    assert ("the token is short; anyone can guess it" in err) == is_told
+
+
+LIMITS = {
+    "low": (1024, 4096, [(4096, 4096)]),
+    "bounded": (1024, 1_000_000, [(65_536, 1_000_000)]),
+    "without end": (256, resource.RLIM_INFINITY, [(65_536, resource.RLIM_INFINITY)]),
+    "enough": (100_000, 1_000_000, []),
+    "no limit": (resource.RLIM_INFINITY, resource.RLIM_INFINITY, []),
+}
+
+
+@pytest.mark.parametrize(("soft", "hard", "changes"), LIMITS.values(), ids=LIMITS.keys())
+def test_the_limit_of_open_files_is_raised_up_to_a_bound(
+    soft: int, hard: int, changes: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _which, limits: changed.append(limits))
+    raise_descriptor_limit()
+    assert changed == changes
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="the system does not show a process's limits")
+async def test_a_running_server_has_the_raised_limit(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+    try:
+        async with daemon("--port", "0", state=tmp_path) as server:
+            limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
+    assert int(line.split()[3]) > 512

@@ -128,3 +128,22 @@ def test_a_process_number_that_no_system_has_is_dead(tmp_path: Path, server: Run
 
 def test_the_token_is_not_in_what_is_printed(server: Running) -> None:
     assert "t0ken" not in repr(server)
+
+
+def test_what_is_no_file_is_left_alone_and_does_not_stop_the_start(tmp_path: Path, server: Running, dead: int) -> None:
+    folder = discovery.publish(tmp_path, server).parent
+    (folder / f"{dead}.json").mkdir()
+    (folder / "nonsense.json").symlink_to(tmp_path / "precious")
+    os.mkfifo(folder / "1.json")  # nobody writes to it: opening it would wait for ever
+    os.mkfifo(folder / f".{dead}.0a0a.tmp")
+    discovery.publish(tmp_path, server)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {f"{dead}.json", "nonsense.json", "1.json", f".{dead}.0a0a.tmp", f"{ME}.json"}
+
+
+def test_a_link_to_a_file_of_ours_is_not_read(tmp_path: Path, server: Running) -> None:
+    path = discovery.publish(tmp_path, server)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    discovery.withdraw(path, server)
+    assert path.is_symlink()
