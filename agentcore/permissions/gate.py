@@ -6,7 +6,6 @@ The judging is in `decision`; here are the grants and the conversation with the 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from anyio import to_thread
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -16,7 +15,7 @@ from agentcore.errors import Unprocessable
 from agentcore.events import Mode
 from agentcore.messages import ToolCall
 from agentcore.permissions.decision import Facts, Opinion, Outlook, Stance, judge_call
-from agentcore.permissions.protected import is_protected
+from agentcore.permissions.protected import is_protected_as_given, is_protected_place
 from agentcore.permissions.rules import Rule, narrowest_rule
 from agentcore.permissions.workspace import OutsideRoots, Workspace
 from agentcore.ports import Allow, Answer, Ask, Asker, Decision, Deny, Tool, ToolSpec
@@ -129,17 +128,9 @@ def facts_about(call: ToolCall, spec: ToolSpec, workspace: Workspace) -> Facts:
             return Facts(outside=str(error))
         except (OSError, ValueError, RuntimeError):
             return Facts(outside=f"{path[:200]} is no usable path")
-        if spec.edits and is_protected(within_roots(real, workspace)):
+        if spec.edits and (is_protected_place(real, workspace) or is_protected_as_given(path, workspace)):
             protected.append(path)
     return Facts(protected=tuple(protected))
-
-
-def within_roots(real: Path, workspace: Workspace) -> Path:
-    """The path as seen from its root: a project that itself lies below a protected name is a project all the same."""
-    for root in workspace.roots:
-        if real.is_relative_to(root):
-            return real.relative_to(root)
-    return real
 
 
 def digest_of(tool_name: str, input: Mapping[str, JsonValue]) -> str:

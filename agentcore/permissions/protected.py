@@ -3,7 +3,10 @@
 Changing them asks in every mode, yolo included. The list follows the public conventions of coding agents.
 """
 
+import os.path
 from pathlib import PurePath
+
+from agentcore.permissions.workspace import Workspace
 
 _FOLDERS = frozenset(
     {
@@ -53,3 +56,15 @@ def is_protected(path: PurePath) -> bool:
     if ".config" in parts[:-1] and "git" in parts[parts.index(".config") :]:
         return True
     return any(part in _FOLDERS for part in parts)
+
+
+def is_protected_place(real: PurePath, workspace: Workspace) -> bool:
+    """As `is_protected`, for an absolute path, seen from the root it lies in."""
+    root = next((root for root in workspace.roots if real.is_relative_to(root)), None)
+    return is_protected(real if root is None else real.relative_to(root))
+
+
+def is_protected_as_given(path: str, workspace: Workspace) -> bool:
+    """Whether `path` names a protected place in a root by its words alone, wherever its links lead at the moment."""
+    named = PurePath(os.path.normpath(workspace.cwd / path))
+    return any(named.is_relative_to(root) for root in workspace.roots) and is_protected_place(named, workspace)

@@ -57,7 +57,7 @@ class EditTool:
         return _told(await write_in_thread(self._editor.apply, input.file_path, partial(_edited, (input,))))
 
     def preview(self, input: EditInput) -> str | None:
-        return self._editor.preview(input.file_path, partial(_edited, (input,)))
+        return self._editor.preview(input.file_path, partial(_edited, (input,), is_hinted=False))
 
 
 class MultiEditTool:
@@ -79,16 +79,18 @@ class MultiEditTool:
         return _told(await write_in_thread(self._editor.apply, input.file_path, partial(_edited, input.edits)))
 
     def preview(self, input: MultiEditInput) -> str | None:
-        return self._editor.preview(input.file_path, partial(_edited, input.edits))
+        return self._editor.preview(input.file_path, partial(_edited, input.edits, is_hinted=False))
 
 
-def _edited(edits: tuple[Replacement, ...], before: str | None) -> str:
+def _edited(edits: tuple[Replacement, ...], before: str | None, *, is_hinted: bool = True) -> str:
     if before is None:
         raise FileNotFoundError
     text = before
     for number, edit in enumerate(edits, start=1):
         try:
-            text = replace_text(text, edit.old_string, edit.new_string, everywhere=edit.replace_all)
+            text = replace_text(
+                text, edit.old_string, edit.new_string, everywhere=edit.replace_all, is_hinted=is_hinted
+            )
         except ToolError as error:
             if len(edits) == 1:
                 raise

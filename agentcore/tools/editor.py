@@ -1,12 +1,16 @@
 """One change to one text file: found, checked for freshness, replaced atomically, remembered, shown as a diff.
 
 What `write`, `edit` and `multi_edit` share. Everything here blocks and belongs in a worker thread.
+
+The gate judged the path before; a link swapped in since may lead to a protected place that nobody was shown. Such a
+change is refused, on the folder that was opened; a path that names a protected place by its words was asked about.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentcore.permissions.protected import is_protected_as_given, is_protected_place
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import ToolError
 from agentcore.tools.diffs import unified_diff
@@ -15,6 +19,7 @@ from agentcore.tools.files import (
     Snapshot,
     find_snapshot,
     opened_folder,
+    path_of_opened,
     replace_file,
     version_of,
 )
@@ -51,6 +56,7 @@ class FileEditor:
         with failures_told(file_path):
             real = self._resolve(file_path)
             with opened_folder(real.parent, create=create_folders) as folder:
+                self._demand_expected(path_of_opened(folder, real.parent) / real.name, file_path)
                 before = find_snapshot(folder, real.name)
                 if before is not None:
                     self._versions.demand_fresh(real, before.version, file_path)
@@ -72,7 +78,16 @@ class FileEditor:
         real = self._workspace.resolve(file_path)
         if not real.name:
             raise IsADirectoryError
+        self._demand_expected(real, file_path)
         return real
+
+    def _demand_expected(self, real: Path, file_path: str) -> None:
+        """Raises: ToolError where a protected place was reached by a path that does not name it."""
+        if is_protected_place(real, self._workspace) and not is_protected_as_given(file_path, self._workspace):
+            raise ToolError(
+                f"{file_path} now leads to a protected place; call it again with the real path, "
+                f"{self._workspace.shown(real)}"
+            )
 
     def _rewritten(self, real: Path, before: Snapshot | None, rewrite: Rewrite) -> tuple[Change, bytes]:
         shown = self._workspace.shown(real)

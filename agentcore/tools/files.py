@@ -65,6 +65,14 @@ def _step(folder: int, name: str, create: bool) -> int:
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
+def path_of_opened(folder: int, otherwise: Path) -> Path:
+    """Where an opened folder is by now; `otherwise` where the system does not tell."""
+    try:
+        return Path(f"/proc/self/fd/{folder}").readlink()
+    except OSError:
+        return otherwise
+
+
 @contextmanager
 def entries_of(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
     """The entries of an opened folder, in no order. Raises: OSError."""

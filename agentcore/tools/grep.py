@@ -87,6 +87,8 @@ class GrepTool:
         text = bounded_lines(lines, len(results), "narrow the pattern, the path or the glob")
         if found.is_partial:
             text += "\n[the search was stopped early: there may be more]"
+        if found.remarks:
+            text += f"\n[the search failed in part: {found.remarks.splitlines()[0]}]"
         return text or "No matches found."
 
     def _line(self, place: Place, path: bytes, rest: bytes) -> str:

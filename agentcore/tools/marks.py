@@ -32,8 +32,8 @@ def kill_marked(mark: str) -> None:
 
 
 def kill_orphans() -> None:
-    """Kill what servers that are no more left running. Blocking."""
-    _kill_all(_is_orphan)
+    """Kill what servers that are no more left running, but not who asks: it may stem from such a call. Blocking."""
+    _kill_all(_is_orphan, spared=frozenset(_own_line()))
 
 
 def _is_orphan(mark: str) -> bool:
@@ -42,9 +42,17 @@ def _is_orphan(mark: str) -> bool:
     return pid.isdigit() and start.isdigit() and _start_of(int(pid)) != int(start)
 
 
-def _kill_all(is_wanted: Callable[[str], bool]) -> None:
+def _own_line() -> Iterator[int]:
+    """This process and its ancestors."""
+    pid = os.getpid()
+    while pid > 0:
+        yield pid
+        pid = int(next(iter(_stat_of(pid)[1:]), 0))
+
+
+def _kill_all(is_wanted: Callable[[str], bool], spared: frozenset[int] = frozenset()) -> None:
     for sweep in range(1, SWEEPS + 1):
-        if not sum(_kill_if(pid, is_wanted) for pid in _process_ids()):
+        if not sum(_kill_if(pid, is_wanted) for pid in _process_ids() if pid not in spared):
             return
         time.sleep(0.001 * sweep)  # in a worker thread; lets the killed ones go, so that the next look is at survivors
     log.error("processes of a call are still alive after %d sweeps", SWEEPS)
@@ -82,8 +90,13 @@ def _mark_of(pid: int) -> str:
 
 def _start_of(pid: int) -> int:
     """When a process began, in ticks since boot (field 22 of proc(5)); 0 where that cannot be told."""
+    return int(next(iter(_stat_of(pid)[19:]), 0))
+
+
+def _stat_of(pid: int) -> list[str]:
+    """The fields of proc(5)'s stat from the third on; none where they cannot be told."""
     try:
-        stat = (PROC / str(pid) / "stat").read_text()
+        stat = (PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
-        return 0
-    return int(stat.rpartition(")")[2].split()[19])  # the name, in brackets, may hold anything
+        return []
+    return stat.rpartition(")")[2].split()  # the name, in brackets, may hold anything

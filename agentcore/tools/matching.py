@@ -3,9 +3,12 @@
 A line feed in the searched string matches either kind of line end; a replacement takes the kind of its file.
 """
 
+import heapq
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
+from operator import add
 
 from agentcore.caps import safe_text
 from agentcore.ports import ToolError
@@ -15,20 +18,30 @@ MAX_LINES = 10_000
 """Lines that are looked at for the closest place; beyond it the error does without."""
 MAX_LINE_CHARS = 200
 MAX_SHOWN_LINES = 12
+MAX_COMPARED_CHARS = 80
+"""Of a line, when it is compared: the work grows with the square of it."""
+MAX_CANDIDATES = 20
+"""Lines that are compared in full: those that share the most pairs of characters."""
+SEARCH_S = 0.1
+"""Processor time after which the search gives up; its thread cannot be cancelled."""
 LEAST_RATIO = 0.6
 """Below it the closest line is no help."""
 
 _NEWLINE = r"(?:\r\n|(?<!\r)\n)"  # never the second half of a line end
 
 
-def replace_text(text: str, old: str, new: str, *, everywhere: bool) -> str:
-    """Replace the one place (or `everywhere`) where `old` stands. Raises: ToolError, saying what is there instead."""
+def replace_text(text: str, old: str, new: str, *, everywhere: bool, is_hinted: bool = True) -> str:
+    """Replace the one place (or `everywhere`) where `old` stands.
+
+    Raises: ToolError; when `is_hinted` it says what is there instead, which takes up to `SEARCH_S`.
+    """
     if old == new:
         raise ToolError("old_string and new_string are the same: nothing to change")
     pattern = _pattern(old)
     first = pattern.search(text)
     if first is None:
-        raise ToolError(f"old_string was not found. {_closest(text, old)}")
+        hint = f" {_closest(text, old)}" if is_hinted else ""
+        raise ToolError(f"old_string was not found.{hint}")
     replacement = with_newlines_of(text, new)
     if everywhere:
         _demand_bounded(text, pattern, replacement)
@@ -61,11 +74,14 @@ def _demand_bounded(text: str, pattern: re.Pattern[str], replacement: str) -> No
 
 
 def _closest(text: str, old: str) -> str:
-    """A sentence with the lines that are most like `old`. The work is bounded by lines and their length."""
+    """A sentence with the lines that are most like `old`. Bounded in work and time."""
     lines = text.replace("\r\n", "\n").split("\n")
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
     anchor = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
-    best = _most_similar(lines[:MAX_LINES], wanted[anchor])
+    try:
+        best = _most_similar(lines[:MAX_LINES], wanted[anchor].strip()[:MAX_COMPARED_CHARS], _deadline(SEARCH_S))
+    except TimeoutError:
+        return "No close place was found in the time for it: read the file again."
     if best is None:
         return "Nothing in the file is close to it: read the file again."
     start = max(best - anchor, 0)
@@ -73,18 +89,51 @@ def _closest(text: str, old: str) -> str:
     return f"The closest place is line {start + 1}:\n{_numbered(shown, start + 1)}"
 
 
-def _most_similar(lines: Iterable[str], wanted: str) -> int | None:
-    """The index of the line most like `wanted`, without regard to indentation."""
+def _deadline(limit_s: float) -> Callable[[], None]:
+    """A check that raises TimeoutError once this thread has worked for `limit_s` more."""
+    end = time.thread_time() + limit_s
+
+    def check() -> None:
+        if time.thread_time() > end:
+            raise TimeoutError
+
+    return check
+
+
+def _most_similar(lines: Sequence[str], wanted: str, check: Callable[[], None]) -> int | None:
+    """The index of the line most like `wanted`, without regard to indentation. Raises: TimeoutError, by `check`."""
     matcher = SequenceMatcher(autojunk=False)
-    matcher.set_seq2(wanted.strip()[:MAX_LINE_CHARS])
+    matcher.set_seq2(wanted)
     best, best_ratio = None, LEAST_RATIO
-    for index, line in enumerate(lines):
-        matcher.set_seq1(line.strip()[:MAX_LINE_CHARS])
-        if matcher.real_quick_ratio() <= best_ratio or matcher.quick_ratio() <= best_ratio:
-            continue
-        if (ratio := matcher.ratio()) > best_ratio:
-            best, best_ratio = index, ratio
+    for _, negative in heapq.nlargest(MAX_CANDIDATES, _scores(lines, wanted, check)):
+        check()
+        matcher.set_seq1(_compared(lines[-negative]))
+        if matcher.quick_ratio() > best_ratio and (ratio := matcher.ratio()) > best_ratio:
+            best, best_ratio = -negative, ratio
     return best
+
+
+def _scores(lines: Sequence[str], wanted: str, check: Callable[[], None]) -> Iterator[tuple[float, int]]:
+    """How many pairs of characters each line shares, for the lines of a fitting length, and its negative index."""
+    pairs = _pairs(wanted)
+    shortest = len(wanted) * LEAST_RATIO / (2 - LEAST_RATIO)  # a shorter one cannot reach the ratio
+    longest = len(wanted) * (2 - LEAST_RATIO) / LEAST_RATIO
+    for index, line in enumerate(lines):
+        check()
+        compared = _compared(line)
+        if not shortest <= len(compared) <= longest:
+            continue
+        found = _pairs(compared)
+        if shared := len(pairs & found):
+            yield 2 * shared / (len(pairs) + len(found)), -index
+
+
+def _compared(line: str) -> str:
+    return line.strip()[:MAX_COMPARED_CHARS]
+
+
+def _pairs(line: str) -> set[str]:
+    return set(map(add, line, line[1:]))
 
 
 def _numbered(lines: list[str], first: int) -> str:

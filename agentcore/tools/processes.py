@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import anyio
 from anyio import to_thread
@@ -45,38 +46,20 @@ class Command:
     environ: Mapping[str, str]
 
 
-class Running:
-    """A started command. Made by `running`, which also ends it."""
+class _Stream:
+    """One pipe that a command prints into."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, take: Take) -> None:
-        assert process.stdout is not None
-        self._process = process
-        self._pipe = process.stdout
-        self._mark = mark
+    def __init__(self, pipe: IO[bytes], take: Take) -> None:
+        self._pipe = pipe
         self._take = take
-        self._closed = anyio.Event()
-        self._exit_fd = _exit_descriptor(process.pid)
-        os.set_blocking(self._pipe.fileno(), False)
+        self.closed = anyio.Event()
+        os.set_blocking(pipe.fileno(), False)
 
-    @property
-    def exit_code(self) -> int | None:
-        """Negative for the signal that ended it; None until `running` is left."""
-        return self._process.returncode
-
-    async def wait(self) -> None:
-        """Pass on what is printed until the command itself has ended, and for a moment after it."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._read)
-            await self._wait_exit()
-            with anyio.move_on_after(CLOSE_GRACE_S):
-                await self._closed.wait()
-            group.cancel_scope.cancel()
-
-    async def _read(self) -> None:
+    async def read(self) -> None:
         while True:
             await anyio.wait_readable(self._pipe.fileno())
             if self._read_once() == 0:
-                self._closed.set()
+                self.closed.set()
                 return
 
     def _read_once(self) -> int | None:
@@ -88,6 +71,42 @@ class Running:
         if chunk:
             self._take(chunk)
         return len(chunk)
+
+    def drain(self) -> None:
+        """Pass on what the pipe still holds, without waiting."""
+        left = DRAIN_BYTES
+        while left > 0 and (length := self._read_once()):
+            left -= length
+
+    def close(self) -> None:
+        self._pipe.close()
+
+
+class Running:
+    """A started command. Made by `running`, which also ends it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, take: Take, take_errors: Take | None) -> None:
+        self._process = process
+        self._mark = mark
+        pipes = ((process.stdout, take), (process.stderr, take_errors))
+        self._streams = [_Stream(pipe, taker) for pipe, taker in pipes if pipe is not None and taker is not None]
+        self._exit_fd = _exit_descriptor(process.pid)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative for the signal that ended it; None until `running` is left."""
+        return self._process.returncode
+
+    async def wait(self) -> None:
+        """Pass on what is printed until the command itself has ended, and for a moment after it."""
+        async with anyio.create_task_group() as group:
+            for stream in self._streams:
+                group.start_soon(stream.read)
+            await self._wait_exit()
+            with anyio.move_on_after(CLOSE_GRACE_S):
+                for stream in self._streams:
+                    await stream.closed.wait()
+            group.cancel_scope.cancel()
 
     async def _wait_exit(self) -> None:
         """Return when the command has ended. Where possible without reaping it: until then its group keeps its id."""
@@ -105,7 +124,8 @@ class Running:
             await to_thread.run_sync(kill_marked, self._mark)
             await self._wait_exit()
         finally:
-            self._drain()
+            for stream in self._streams:
+                stream.drain()
             self._release()
 
     async def _ask_to_end(self) -> None:
@@ -118,14 +138,9 @@ class Running:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
-    def _drain(self) -> None:
-        """Pass on what the pipe still holds, without waiting."""
-        left = DRAIN_BYTES
-        while left > 0 and (length := self._read_once()):
-            left -= length
-
     def _release(self) -> None:
-        self._pipe.close()
+        for stream in self._streams:
+            stream.close()
         if self._exit_fd is not None:
             os.close(self._exit_fd)
         if self._process.poll() is None:
@@ -133,13 +148,16 @@ class Running:
 
 
 @asynccontextmanager
-async def running(command: Command, take: Take) -> AsyncIterator[Running]:
+async def running(command: Command, take: Take, take_errors: Take | None = None) -> AsyncIterator[Running]:
     """Start a command with its stdout and stderr going to `take`; end it and all its children on leaving.
 
-    `take` is called on the event loop, for the last time while leaving. Raises: OSError, ValueError (a NUL in argv).
+    With `take_errors` stderr goes there. Both are called on the event loop, for the last time while leaving.
+    Raises: OSError, ValueError (a NUL in argv).
     """
     mark = new_mark()
-    child = Running(await to_thread.run_sync(_spawn, command, mark), mark, take)
+    stderr = subprocess.STDOUT if take_errors is None else subprocess.PIPE
+    process = await to_thread.run_sync(_spawn, command, mark, stderr)
+    child = Running(process, mark, take, take_errors)
     try:
         yield child
     finally:
@@ -147,7 +165,7 @@ async def running(command: Command, take: Take) -> AsyncIterator[Running]:
             await child.end()
 
 
-def _spawn(command: Command, mark: str) -> subprocess.Popen[bytes]:
+def _spawn(command: Command, mark: str, stderr: int) -> subprocess.Popen[bytes]:
     with opened_folder(command.cwd) as folder:
         through = f"/proc/self/fd/{folder}"  # the folder itself, whatever its path leads to by now
         return subprocess.Popen(
@@ -156,7 +174,7 @@ def _spawn(command: Command, mark: str) -> subprocess.Popen[bytes]:
             env={**command.environ, MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             bufsize=0,
             start_new_session=True,
         )

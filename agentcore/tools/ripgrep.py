@@ -16,6 +16,7 @@ from pathlib import Path
 
 import anyio
 
+from agentcore.caps import safe_text
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import ToolError
 from agentcore.tools.processes import Command, running
@@ -26,7 +27,8 @@ TIMEOUT_S = 20.0
 MAX_ERROR_CHARS = 2000
 FAILED = 2  # ripgrep: 0 found, 1 nothing found, 2 failed or failed in part
 
-_COMMON = ("--no-config", "--color=never", "--no-messages", "--hidden", "--no-require-git", "--null")
+_COMMON = ("--no-config", "--color=never", "--no-ignore-messages", "--hidden", "--no-require-git", "--null")
+_UNREADABLE = re.compile(rb"\(os error \d+\)$|^rg: No files were searched|^Running with --debug")
 _GLOB_SPECIAL = re.compile(r"[\\*?\[\]{}!]")
 
 
@@ -69,21 +71,46 @@ def _literal(path: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Found:
     output: bytes
+    remarks: str
+    """Why ripgrep failed (a bad pattern, one that takes too long), without the files that it could not read."""
     exit_code: int | None
     is_partial: bool
     """Stopped by a bound; the last record may be cut."""
 
     def demand_success(self) -> None:
-        """Raises: ToolError with ripgrep's words (a bad pattern, say) when it failed without any result."""
+        """Raises: ToolError with ripgrep's words when it failed without any result."""
         if self.exit_code == FAILED and b"\0" not in self.output:
-            words = self.output.decode(errors="replace").strip()[:MAX_ERROR_CHARS]
-            raise ToolError(words or "the search failed")
+            raise ToolError(self.remarks or "nothing was found, and some files or folders could not be read")
+
+
+class _Remarks:
+    """The lines of stderr that say why a search failed: the first of them, up to `MAX_ERROR_CHARS`."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._kept: list[bytes] = []
+        self._room = MAX_ERROR_CHARS
+
+    def take(self, chunk: bytes) -> None:
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        self._rest = rest[-MAX_ERROR_CHARS:]
+        for line in lines:
+            self._keep(line)
+
+    def _keep(self, line: bytes) -> None:
+        if self._room > 0 and not _UNREADABLE.search(line):
+            self._kept.append(line[: self._room])
+            self._room -= len(line) + 1
+
+    def text(self) -> str:
+        self._keep(self._rest)
+        return safe_text(b"\n".join(self._kept).decode(errors="replace").strip())
 
 
 async def search(place: Place, environ: Mapping[str, str], flags: Sequence[str], glob: str | None = None) -> Found:
     """Run ripgrep with `flags` in a place. Raises: ToolError when it cannot be started."""
     argv = (binary(), *_COMMON, *flags, *place.flags(glob), "--", ".")
-    output = bytearray()
+    output, remarks = bytearray(), _Remarks()
     try:
         with anyio.move_on_after(TIMEOUT_S) as bound:
 
@@ -92,12 +119,12 @@ async def search(place: Place, environ: Mapping[str, str], flags: Sequence[str],
                 if len(output) == MAX_OUTPUT_BYTES:
                     bound.cancel()
 
-            async with running(Command(argv, place.folder, environ), take) as child:
+            async with running(Command(argv, place.folder, environ), take, remarks.take) as child:
                 await child.wait()
     except OSError as error:
         raise ToolError("the search could not be started") from error
     is_partial = bound.cancelled_caught or len(output) == MAX_OUTPUT_BYTES
-    return Found(bytes(output), None if is_partial else child.exit_code, is_partial)
+    return Found(bytes(output), remarks.text(), None if is_partial else child.exit_code, is_partial)
 
 
 @cache

@@ -275,3 +275,13 @@ async def test_a_settings_file_that_makes_no_sense_is_named_and_kept(tmp_path: P
             with pytest.raises(Unprocessable, match=r"config/settings\.toml"):
                 await home.app.persist(live.agent, "Bash(ls)", for_user=True)
     assert file.read_text() == text
+
+
+async def test_a_protected_name_asks_wherever_its_link_leads_at_the_moment(tmp_path: Path) -> None:
+    (tmp_path / "work" / "harmless").mkdir(parents=True)
+    (tmp_path / "work" / ".git").symlink_to("harmless")
+    async with house(tmp_path) as home:
+        live = await home.session(mode="accept-edits")
+        home.provider.script(use(call("write", file_path=".git/config", content="x")))
+        live.prompt("go")
+        assert (await home.until_asked(live)).reasons == ("protected: .git/config",)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentcore.permissions.workspace import Workspace
+from agentcore.tools import files
 from tests.core.test_tools import Workbench
 
 pytestmark = pytest.mark.anyio
@@ -145,3 +146,70 @@ async def test_a_hard_link_is_cut_by_a_write(bench: Workbench) -> None:
     await bench.output("read", file_path="hard")
     await bench.output("write", file_path="hard", content="mine")
     assert untouched(bench)
+
+
+# --- protected places ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hooks(bench: Workbench) -> Path:
+    return bench.put(".git/hooks/secret.txt", "secret\n").parent
+
+
+def is_unhooked(hooks: Path) -> bool:
+    return [(path.name, path.read_text()) for path in hooks.iterdir()] == [("secret.txt", "secret\n")]
+
+
+@pytest.mark.parametrize(("tool", "input"), CALLS[1:])
+@pytest.mark.parametrize("path", ["x/secret.txt", "src/../x/secret.txt", "{root}/x/secret.txt", "alias"])
+async def test_a_link_swapped_in_before_the_effect_leads_to_no_protected_place(
+    bench: Workbench, hooks: Path, tool: str, input: dict[str, Any], path: str
+) -> None:
+    await bench.output("read", file_path=".git/hooks/secret.txt")
+    (bench.root / "x").symlink_to(".git/hooks")  # the gate saw a folder here
+    (bench.root / "alias").symlink_to(".git/hooks/secret.txt")
+    given = path.format(root=bench.root)
+    error = await bench.error(tool, file_path=given, **input)
+    words = "now leads to a protected place; call it again with the real path, .git/hooks/secret.txt"
+    assert error == f"{given} {words}"
+    assert bench.preview(tool, file_path=given, **input) is None
+    assert is_unhooked(hooks)
+
+
+async def test_no_folder_is_made_in_a_protected_place_that_a_link_leads_to(bench: Workbench, hooks: Path) -> None:
+    (bench.root / "x").symlink_to(".git/hooks")
+    assert "protected place" in await bench.error("write", file_path="x/new/pre-commit", content="mine")
+    assert is_unhooked(hooks)
+
+
+async def test_a_folder_that_becomes_a_protected_one_while_it_is_opened_is_noticed(
+    bench: Workbench, hooks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = files._step
+
+    def move_after(folder: int, name: str, create: bool) -> int:
+        opened = original(folder, name, create)
+        if name == "x":
+            (bench.root / "x").rename(bench.root / ".husky")
+        return opened
+
+    bench.put("x/a.txt", "harmless\n")
+    await bench.output("read", file_path="x/a.txt")
+    monkeypatch.setattr(files, "_step", move_after)
+    assert "protected place" in await bench.error("write", file_path="x/a.txt", content="mine")
+    assert (bench.root / ".husky/a.txt").read_text() == "harmless\n"
+
+
+@pytest.mark.parametrize("path", [".git/hooks/new", "src/../.git/hooks/new", "{root}/.GIT/../.git/hooks/new"])
+async def test_a_protected_place_that_was_named_may_be_changed(bench: Workbench, hooks: Path, path: str) -> None:
+    (bench.root / ".GIT").mkdir(exist_ok=True)
+    await bench.output("write", file_path=path.format(root=bench.root), content="mine")
+    assert (hooks / "new").read_text() == "mine"
+
+
+async def test_a_protected_name_outside_the_roots_names_no_protected_place(bench: Workbench, hooks: Path) -> None:
+    (bench.outside / ".git").symlink_to(bench.root)
+    path = f"{bench.outside}/.git/x/new"
+    (bench.root / "x").symlink_to(".git/hooks")
+    assert "protected place" in await bench.error("write", file_path=path, content="mine")
+    assert is_unhooked(hooks)

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from agentcore.ports import ToolError
+from agentcore.tools import matching
 from agentcore.tools.editor import FileEditor
 from agentcore.tools.files import MAX_WHOLE_BYTES, version_of
 from agentcore.tools.versions import FileVersions
@@ -284,7 +285,10 @@ async def test_what_cannot_be_changed_says_why(bench: Workbench, tool: str, path
     assert not (bench.root / "none").exists()
 
 
-async def test_huge_files_are_refused_and_near_misses_in_large_ones_come_soon(bench: Workbench) -> None:
+async def test_huge_files_are_refused_and_near_misses_in_large_ones_come_soon(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "SEARCH_S", 5.0)  # a slow machine finds it too
     bench.put("huge", b"one\n" * (MAX_WHOLE_BYTES // 4 + 1))
     bench.put("large", "".join(f"line {number} of a large file\n" for number in range(300_000)))
     bench.put("ees", "e" * 1_000_000)
@@ -304,6 +308,35 @@ async def test_the_closest_place_is_looked_for_in_bounded_work(bench: Workbench)
     assert "Nothing in the file is close" in await bench.error(
         "edit", file_path="a.txt", old_string="nearly the sane", new_string="x"
     )
+
+
+def far_from_everything(bench: Workbench) -> dict[str, str]:
+    """Put `a.txt`; return an edit whose near-miss search would take most of a minute if every line was compared."""
+    bench.put("a.txt", "".join(f"{'abcdefghij' * 19}{number}\n" for number in range(10_000)))
+    return {"file_path": "a.txt", "old_string": "jihgfedcba" * 19 + "Q", "new_string": "x"}
+
+
+async def test_the_closest_place_is_looked_for_in_bounded_time(bench: Workbench) -> None:
+    edit = far_from_everything(bench)
+    await bench.output("read", file_path="a.txt")
+    with anyio.fail_after(5):
+        error = await bench.error("edit", **edit)
+    assert "No close place was found in the time" in error or "Nothing in the file is close" in error
+
+
+async def test_the_search_for_the_closest_place_gives_up(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "SEARCH_S", 0.0)
+    edit = far_from_everything(bench)
+    await bench.output("read", file_path="a.txt")
+    assert "No close place was found in the time" in await bench.error("edit", **edit)
+
+
+async def test_the_preview_looks_for_no_close_place(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit = far_from_everything(bench)
+    monkeypatch.setattr(matching, "_closest", lambda text, old: pytest.fail("searched"))
+    assert bench.preview("edit", **edit) is None
+    replacement = {name: edit[name] for name in ("old_string", "new_string")}
+    assert bench.preview("multi_edit", file_path="a.txt", edits=[replacement]) is None
 
 
 async def test_a_write_protected_file_is_left_alone(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,35 @@ async def test_grep_says_what_is_wrong(bench: Workbench, input: dict[str, Any], 
     assert words in await bench.error("grep", **input)
 
 
+async def test_grep_tells_why_the_regex_engine_gave_up(bench: Workbench) -> None:
+    line = "abcdefghij" * 19 + "Q1\n"
+    bench.put("slow.txt", line)
+    words = "./slow.txt: PCRE2: error matching: match limit exceeded"
+    assert words in await bench.error("grep", pattern=r"^(([a-j])+.)+(?=Q)$")
+    output = await bench.output("grep", pattern=r"^(([a-j])+.)+(?=Q)$|import(?= )")
+    assert output == f"a.py\n[the search failed in part: rg: {words}]"
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo 'rg: ./a: Permission denied (os error 13)' >&2", "some files or folders could not be read"),
+        ("for i in $(seq 9999); do echo 'rg: ./a: No (os error 2)'; done >&2; printf 'why\\0' >&2", "why\ufffd"),
+        ("yes 'because' | head -n 9999 >&2", "because"),
+    ],
+)
+async def test_the_reason_of_a_failure_is_bounded_and_safe(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+) -> None:
+    failing = bench.put("rg", f"#!/bin/sh\n{script}\nexit 2\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(ripgrep, "binary", lambda: str(failing))
+    error = await bench.error("grep", pattern="x")
+    assert words in error
+    assert "os error" not in error
+    assert len(error) <= ripgrep.MAX_ERROR_CHARS
+
+
 async def test_grep_cuts_long_lines_and_long_answers(bench: Workbench) -> None:
     bench.put("long.js", "needle " + "x" * 100_000 + "\n")
     bench.put("many.txt", "hay\n" * 50_000)
