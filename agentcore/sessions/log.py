@@ -35,7 +35,6 @@ class JournalLog:
         self._clock = clock
         self._last = base
         self._reserved = base + STRIDE - 1
-        self._last_durable = base
         self.last_ts = clock.now()
         """Unix time of the last event."""
         self._listeners: list[Listener] = []
@@ -44,11 +43,6 @@ class JournalLog:
     @property
     def last_seq(self) -> int:
         return self._last
-
-    @property
-    def last_durable_seq(self) -> int:
-        """The number of the last event in the journal, or the base of this load."""
-        return self._last_durable
 
     @property
     def is_broken(self) -> bool:
@@ -107,7 +101,6 @@ class JournalLog:
         line = encode(event, seq, self.session, now)
         if journaled:
             self._journal.append(line)
-            self._last_durable = seq
         self._last, self.last_ts = seq, now
         kind = type_of(event)
         for listener in self._listeners:

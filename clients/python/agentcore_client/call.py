@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from urllib.parse import unquote
 
 import httpx
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -66,16 +67,25 @@ def timeout(read_s: float | None) -> httpx.Timeout:
     return httpx.Timeout(30.0, connect=5.0, read=read_s)
 
 
+# Streams hold their connection for hours; a limit would make the next call wait for one of them.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=8)
+
+
 def http_options(url: str, token: str) -> dict[str, Any]:
     """How both clients set up their connection pool."""
     return {
-        "base_url": url,
+        "base_url": url if socket_of(url) is None else "http://localhost",
         "headers": {"Authorization": f"Bearer {token}"},
         # The server is on this machine: a proxy or a .netrc of the environment would only get to see the token.
         "trust_env": False,
-        # Streams hold their connection for hours; a limit would make the next call wait for one of them.
-        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=8),
+        "limits": LIMITS,
     }
+
+
+def socket_of(url: str) -> str | None:
+    """The path of the Unix socket that a server's URL names (`http+unix://%2Fpath`); None for a port."""
+    path = url.removeprefix("http+unix://")
+    return None if path == url else unquote(path)
 
 
 def request_of(call: Call[Any], http: httpx.Client | httpx.AsyncClient) -> httpx.Request:

@@ -19,6 +19,7 @@ from httpx_sse import aconnect_sse, connect_sse
 
 from agentcore_client.call import (
     IDEMPOTENCY,
+    LIMITS,
     STREAM_READ_S,
     Call,
     answer_of,
@@ -27,6 +28,7 @@ from agentcore_client.call import (
     may_have_arrived,
     no_stream,
     request_of,
+    socket_of,
     timeout,
 )
 from agentcore_client.cursor import Cursor, ends_connection, resume_headers
@@ -42,7 +44,9 @@ class Transport:
     """A connection pool to one server, for threads that may wait."""
 
     def __init__(self, url: str, token: str, call_retry: RetryPolicy, stream_retry: RetryPolicy) -> None:
-        self._http = httpx.Client(**http_options(url, token))
+        socket = socket_of(url)
+        transport = None if socket is None else httpx.HTTPTransport(uds=socket, limits=LIMITS)
+        self._http = httpx.Client(**http_options(url, token), transport=transport)
         self._call_retry = call_retry
         self._stream_retry = stream_retry
 
@@ -104,7 +108,9 @@ class AsyncTransport:
     """A connection pool to one server, for tasks."""
 
     def __init__(self, url: str, token: str, call_retry: RetryPolicy, stream_retry: RetryPolicy) -> None:
-        self._http = httpx.AsyncClient(**http_options(url, token))
+        socket = socket_of(url)
+        transport = None if socket is None else httpx.AsyncHTTPTransport(uds=socket, limits=LIMITS)
+        self._http = httpx.AsyncClient(**http_options(url, token), transport=transport)
         self._call_retry = call_retry
         self._stream_retry = stream_retry
 
