@@ -13,9 +13,11 @@ from pathlib import Path
 import anyio
 from pydantic import JsonValue
 
+from agentcore.attachments import Attachments, PromptBlock
 from agentcore.batch import close_batch
 from agentcore.budget import DEFAULT_MAX_TURNS, Limits
 from agentcore.call import Calls, Refused
+from agentcore.candidates import Candidate, CoolDowns
 from agentcore.caps import safe_text
 from agentcore.errors import BadRequest, ProviderError, RunFailed, StorageUnavailable, Unprocessable
 from agentcore.events import (
@@ -32,18 +34,21 @@ from agentcore.events import (
 )
 from agentcore.ids import new_message_id, new_prompt_id, new_run_id
 from agentcore.instructions import system_prompt
-from agentcore.loop import Loop, Paused, run_loop
+from agentcore.loop import Loop, run_loop
 from agentcore.messages import Message, Text, ToolCall
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.rules import narrowest_rule, parse_rule
-from agentcore.ports import Clock, ModelRequest, Provider, Tool
+from agentcore.ports import Clock, ModelRequest, Tool
+from agentcore.retry import Patience
 from agentcore.session import Settings
 from agentcore.sessions.fold import History, OpenRun, title_from, updated
 from agentcore.sessions.log import JournalLog
 from agentcore.sessions.records import Context, Prompt
 from agentcore.sessions.store import OpenSession
+from agentcore.structured import OutputSchema, StructuredEnding
 from agentcore.turn import FAILED, Model
 from agentcore.usage import Usage
+from agentcore.walk import Paused, Walk
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +70,10 @@ class RunResult:
     text: str
     usage: Usage
     turns: int
+    cost_usd: float | None = None
+    """The price of `usage`; None when that of one call is not known."""
+    structured: dict[str, JsonValue] | None = None
+    """The answer as `output_schema` describes it, checked; None where none was asked for or given."""
     error: Error | None = None
 
 
@@ -74,10 +83,13 @@ class Parts:
 
     tools: Mapping[str, Tool]
     gate: SessionGate
-    provider_of: Callable[[str], tuple[Provider, str]]
-    """`provider/model` to the provider and the bare model name."""
+    candidates_of: Callable[[str], tuple[Candidate, ...]]
+    """`provider/model` to that model and the ones that may stand in for it, in order of preference."""
+    cool_downs: CoolDowns
+    patience: Patience
     default_model: str
     clock: Clock
+    attachments: Attachments
 
 
 class Agent:
@@ -86,15 +98,19 @@ class Agent:
     def __init__(self, session: OpenSession, parts: Parts) -> None:
         self.id = session.id
         self.log: JournalLog = session.log
+        self.attachments = parts.attachments
+        self._blobs = session.blobs
         self.history: History = session.history
         self._parts = parts
         history = session.history
         if history.run is None:
             history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
-        self._model = Model(session.log, history.transcript, history.ledger, parts.clock)
-        self._calls = Calls(parts.tools, parts.gate, session.log, history.transcript, parts.clock)
+        self._model = Model(session.log, history.transcript, history.ledger, parts.clock, parts.patience)
+        self._ending: StructuredEnding | None = None
+        self._calls = self._calls_for(None)
         self._scope: anyio.CancelScope | None = None
-        self._must_pause = False
+        self._stopping = anyio.Event()
+        self._walk: Walk | None = None
 
     # --- what it is ---
 
@@ -122,12 +138,33 @@ class Agent:
         draft = self._model.draft
         return None if draft is None else draft.message()
 
+    @property
+    def waits_to_retry(self) -> bool:
+        """A model call failed, and the run waits before it makes it again."""
+        return self._walk is not None and self._walk.is_pausing
+
     # --- state changes ---
 
-    def accept(self, text: str) -> Prompt:
-        """Take a prompt into the journal: from here on it is not lost. Raises: StorageUnavailable."""
-        now = round(self._parts.clock.now(), 3)
-        prompt = Prompt(prompt_id=new_prompt_id(), run_id=new_run_id(), text=safe_text(text), ts=now)
+    def accept(
+        self,
+        text: str,
+        attachments: tuple[PromptBlock, ...] = (),
+        output_schema: Mapping[str, JsonValue] | None = None,
+    ) -> Prompt:
+        """Take a prompt into the journal: from here on it is not lost.
+
+        Raises: BadRequest for an `output_schema` that is none, StorageUnavailable.
+        """
+        if output_schema is not None:
+            OutputSchema(output_schema)
+        prompt = Prompt(
+            prompt_id=new_prompt_id(),
+            run_id=new_run_id(),
+            text=safe_text(text),
+            attachments=attachments,
+            output_schema=None if output_schema is None else dict(output_schema),
+            ts=round(self._parts.clock.now(), 3),
+        )
         self.log.record(prompt)
         self.history.run = OpenRun(prompt)
         self.history.ledger.begin_run()
@@ -190,8 +227,11 @@ class Agent:
             self._scope.cancel()
 
     def pause(self) -> None:
-        """Let the run stop at its next turn's border; it stays open and goes on when the session is loaded again."""
-        self._must_pause = True
+        """Let the run stop at its next turn's border, or at once where it only waits to ask a model again.
+
+        It stays open and goes on when the session is loaded again.
+        """
+        self._stopping.set()
 
     def close(self) -> None:
         """Let go of the session. A run that is still going on leaves the journal as a SIGKILL would."""
@@ -212,19 +252,22 @@ class Agent:
         except Paused:
             return None
         finally:
-            self._scope = None
+            self._scope = self._walk = None
         return self._end(run, reason, error)
 
     async def _attempt(self, run: OpenRun) -> tuple[StopReason, Error | None]:
         """The barrier of a run: every failure becomes its closing error."""
         try:
-            provider, model = self._parts.provider_of(self.model)
+            candidates = self._parts.candidates_of(self.model)
             self._begin_message(run)
             self._close_what_a_crash_left(goes_on=True)
-            return await run_loop(self._loop(provider, self._request_maker(model))), None
+            self._ending = ending = self._ending_of(run.prompt, candidates[0])
+            self._calls = self._calls_for(ending)
+            self._walk = self._make_walk(candidates, ending)
+            return await run_loop(self._loop(self._walk, ending)), None
         except ProviderError as error:
             return "error", Error(
-                code=error.kind, text=str(error), retryable=error.is_retryable, retry_after=error.retry_after_s
+                code=error.reason, text=str(error), retryable=error.is_retryable, retry_after=error.retry_after_s
             )
         except RunFailed as error:
             return "error", Error(code=error.reason, text=str(error))
@@ -236,36 +279,63 @@ class Agent:
             logger.exception("run %s of session %s failed", run.prompt.run_id, self.id)
             return "error", _INTERNAL
 
-    def _loop(self, provider: Provider, make_request: Callable[[], ModelRequest]) -> Loop:
+    def _ending_of(self, prompt: Prompt, preferred: Candidate) -> StructuredEnding | None:
+        if prompt.output_schema is None:
+            return None
+        by_tool = not preferred.provider.has_structured_output(preferred.model)
+        return StructuredEnding(OutputSchema(prompt.output_schema), by_tool=by_tool)
+
+    def _calls_for(self, ending: StructuredEnding | None) -> Calls:
+        """The calls of a run, with the tool that its ending adds."""
+        added = {} if ending is None or ending.tool is None else {ending.tool.spec.name: ending.tool}
+        history, parts = self.history, self._parts
+        return Calls({**parts.tools, **added}, parts.gate, self.log, history.transcript, parts.clock)
+
+    def _make_walk(self, candidates: tuple[Candidate, ...], ending: StructuredEnding | None) -> Walk:
+        return Walk(
+            model=self._model,
+            candidates=candidates,
+            make_request=self._request_maker(ending),
+            cool_downs=self._parts.cool_downs,
+            patience=self._parts.patience,
+            stopping=self._stopping,
+            log=self.log,
+            clock=self._parts.clock,
+        )
+
+    def _loop(self, walk: Walk, ending: StructuredEnding | None) -> Loop:
         limits = Limits(max_turns=self.settings.max_turns or DEFAULT_MAX_TURNS)
         history = self.history
         return Loop(
             transcript=history.transcript,
-            provider=provider,
-            model=self._model,
+            walk=walk,
             calls=self._calls,
             log=self.log,
             ledger=history.ledger,
             limits=limits,
-            make_request=make_request,
-            must_pause=lambda: self._must_pause,
+            must_pause=self._stopping.is_set,
             last_stop=history.last_stop,
+            ending=ending,
         )
 
-    def _request_maker(self, model: str) -> Callable[[], ModelRequest]:
+    def _request_maker(self, ending: StructuredEnding | None) -> Callable[[Candidate], ModelRequest]:
         context, settings, transcript = self._context(), self.settings, self.history.transcript
+        tools = context.tools if ending is None else ending.with_tool(context.tools)
 
-        def make_request() -> ModelRequest:
+        def make_request(candidate: Candidate) -> ModelRequest:
+            keeps_to_schema = ending is not None and candidate.provider.has_structured_output(candidate.model)
             return ModelRequest(
-                model=model,
+                model=candidate.model,
                 system=context.system,
-                tools=context.tools,
+                tools=tools,
                 messages=transcript.messages,
                 session=self.id,
                 max_tokens=settings.max_tokens,
                 temperature=settings.temperature,
                 effort=settings.effort,
                 encoded=transcript.encoded,
+                blob=self._blobs.get,
+                output_schema=ending.schema if ending is not None and keeps_to_schema else None,
             )
 
         return make_request
@@ -282,8 +352,13 @@ class Agent:
     def _begin_message(self, run: OpenRun) -> None:
         if run.has_message:
             return
+        text, attachments = run.prompt.text, run.prompt.attachments
         message = UserMessage(
-            id=new_message_id(), prompt_id=run.prompt.prompt_id, content=(Text(text=run.prompt.text),)
+            id=new_message_id(),
+            prompt_id=run.prompt.prompt_id,
+            # before the text: that is how models read pictures best; an empty text is refused by vendors
+            content=(*attachments, *((Text(text=text),) if text else ())),
+            display_text=text if attachments else None,
         )
         self.history.transcript.check_closed()
         self.log.emit(message)
@@ -306,6 +381,9 @@ class Agent:
             self.log.emit(TurnEnd(turn=history.open_turn))
         history.started.clear()
         history.open_turn, history.is_calling = None, False
+        if goes_on and history.is_unanswered:
+            history.ledger.turns -= 1  # the turn begins again under its number: its call has answered nothing
+            history.is_unanswered = False
 
     @property
     def _turn(self) -> int:
@@ -329,8 +407,25 @@ class Agent:
             stop_reason=reason,
             text=ledger.text,
             usage=ledger.run,
+            cost_usd=ledger.run_cost_usd,
             turns=ledger.turns,
+            structured=self._structured(reason),
         )
-        self.history.run = None
+        self.history.run, self._ending = None, None
         self.log.say_last(done)
-        return RunResult(prompt.run_id, prompt.prompt_id, reason, ledger.text, ledger.run, ledger.turns, error)
+        return RunResult(
+            run_id=prompt.run_id,
+            prompt_id=prompt.prompt_id,
+            stop_reason=reason,
+            text=ledger.text,
+            usage=ledger.run,
+            turns=ledger.turns,
+            cost_usd=ledger.run_cost_usd,
+            structured=done.structured,
+            error=error,
+        )
+
+    def _structured(self, reason: StopReason) -> dict[str, JsonValue] | None:
+        if reason != "end_turn" or self._ending is None:
+            return None
+        return self._ending.value(self.history.transcript.messages)

@@ -5,8 +5,9 @@ another one uses. Blocking work goes to worker threads here.
 """
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
@@ -14,14 +15,18 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import anyio.to_thread
 
 from agentcore.agent import Agent, Parts
+from agentcore.attachments import Attachments
+from agentcore.candidates import Candidate, CoolDowns
 from agentcore.clock import SystemClock
+from agentcore.configuration import Configuration, read_configuration
 from agentcore.errors import BadRequest, ModeNotAllowed, Unprocessable
 from agentcore.events import SessionUpdated
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.rules import Rule, parse_rule
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Asker, Clock, Provider
-from agentcore.providers.registry import Providers
+from agentcore.providers.registry import LOOK_AGAIN_S, Providers
+from agentcore.retry import Patience
 from agentcore.session import HistoryMessage, Settings, Summary
 from agentcore.sessions.records import Grant
 from agentcore.sessions.store import OpenSession, SessionStore, project_of
@@ -59,9 +64,12 @@ class AppConfig:
     state_dir: Path
     config_dir: Path
     model: str | None = None
-    """Default for sessions that name none; None: whatever is ready."""
+    """Default for sessions that name none; None: what the user's settings say, else whatever is ready."""
+    fallbacks: tuple[str, ...] = ()
+    """Models (`provider/model`) that stand in for a session's own one when it fails, in order of preference;
+    none: those of the user's settings."""
     defaults: Settings = field(default_factory=Settings)
-    """For brand-new sessions."""
+    """For brand-new sessions; the user's settings fill in what is not set here."""
     allow_yolo: bool = False
     hidden: tuple[Path, ...] = ()
     """Further files and folders that are closed to every tool of the model."""
@@ -71,13 +79,32 @@ class AppConfig:
 class App:
     """One per process."""
 
-    def __init__(self, config: AppConfig, *, clock: Clock | None = None, providers: Providers | None = None) -> None:
-        self.config = config
+    def __init__(
+        self,
+        config: AppConfig,
+        *,
+        clock: Clock | None = None,
+        providers: Providers | None = None,
+        patience: Patience | None = None,
+        loading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Raises: BadRequest, ModeNotAllowed and Unprocessable for what was chosen here or in the user's settings.
+
+        `loading` is entered around the loading of each provider's SDK, in a worker thread.
+        """
+        configuration = read_configuration(user_file(config.config_dir))
         self.clock = clock or SystemClock()
-        self.providers = providers or Providers(config.environ)
+        self.providers = providers or Providers(config.environ, configuration, loading=loading)
+        self.config = config = _completed(config, configuration, self.providers)
+        self.notices = (*configuration.notices, *self.providers.notices())
+        """What has no effect, or not the effect that was meant, in the user's settings: a sentence each."""
         self._store = SessionStore(config.data_dir / "sessions", config.roots, self.clock)
-        self.default_model = config.model or self.providers.default_model()
-        self.validate(config.defaults.model_copy(update={"model": config.model}))
+        keys = self.providers.key_variables
+        self._tool_environ = {name: value for name, value in config.environ.items() if name not in keys}
+        self._patience = patience or Patience()
+        self._cool_downs = CoolDowns(self.clock)
+        self.default_model = config.model or self.providers.choose()
+        self.validate(config.defaults)
 
     # --- settings ---
 
@@ -150,6 +177,10 @@ class App:
         or none when there are no more."""
         return await _in_worker(self._store.lines_after, session_id, seq, before)
 
+    async def blob(self, session_id: str, blob: str) -> bytes:
+        """The bytes of an image or document of a session, loaded or not. Raises: NotFound, KeyError."""
+        return await _in_worker(self._store.blob, session_id, blob)
+
     async def persist(self, agent: Agent, rule: str, *, for_user: bool) -> None:
         """Write an allow rule to the user's private settings. Raises: OSError, Unprocessable."""
         file = self._user_file() if for_user else self._project_file(agent.cwd)
@@ -163,6 +194,10 @@ class App:
     async def warm(self) -> None:
         """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""
         await self._provider_of(self.default_model)[0].warm()
+
+    async def look_nearby(self) -> None:
+        """Ask the model servers on this machine what they have, if that was not done lately."""
+        await _in_worker(self.providers.look, LOOK_AGAIN_S)
 
     async def close(self) -> None:
         await self.providers.close()
@@ -180,15 +215,21 @@ class App:
             allow=[*rules, *granted],
             deny=[],
         )
-        tools = {tool.spec.name: tool for tool in builtin_tools(workspace, self.config.environ)}
+        tools = {tool.spec.name: tool for tool in builtin_tools(workspace, self._tool_environ, session.blobs)}
         parts = Parts(
             tools=tools,
             gate=gate,
-            provider_of=self._provider_of,
+            candidates_of=self._candidates_of,
+            cool_downs=self._cool_downs,
+            patience=self._patience,
             default_model=self.default_model,
             clock=self.clock,
+            attachments=Attachments(session.blobs, workspace),
         )
         return Agent(session, parts)
+
+    def _candidates_of(self, model: str) -> tuple[Candidate, ...]:
+        return tuple(Candidate(*self._provider_of(label)) for label in (model, *self.config.fallbacks))
 
     def _provider_of(self, model: str) -> tuple[Provider, str]:
         provider, name = self.providers.parse(model)
@@ -212,6 +253,31 @@ class App:
 
     def _project_file(self, cwd: Path) -> Path:
         return project_file(self.config.config_dir, project_of(cwd))
+
+
+def _completed(config: AppConfig, configuration: Configuration, providers: Providers) -> AppConfig:
+    """Fill in what the user's settings say where nothing was chosen here; models get their full names.
+
+    Raises: BadRequest.
+    """
+    own = {"mode": configuration.mode, "effort": configuration.effort}
+    given = {name: getattr(config.defaults, name) for name in config.defaults.model_fields_set}
+    chosen = {name: value for name, value in own.items() if value is not None} | given
+    with _in_settings("model", config.model is None):
+        model = config.model or configuration.model
+        model = None if model is None else providers.full_name(model)
+    with _in_settings("fallbacks", not config.fallbacks):
+        fallbacks = tuple(map(providers.full_name, config.fallbacks or configuration.fallbacks))
+    return replace(config, model=model, fallbacks=fallbacks, defaults=Settings(**chosen))
+
+
+@contextmanager
+def _in_settings(key: str, is_from_there: bool) -> Iterator[None]:
+    """Say where a name stands that leads nowhere."""
+    try:
+        yield
+    except BadRequest as error:
+        raise BadRequest(f"`{key}` in settings.toml: {error}" if is_from_there else str(error)) from None
 
 
 async def _in_worker(function: Callable[[Unpack[Args]], T], *args: *Args) -> T:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentcore.caps import cap_output, safe_text
 from agentcore.events import Notice, ToolEnd, ToolOutputDelta, ToolStart
-from agentcore.messages import ToolCall, ToolResult
+from agentcore.messages import ToolCall
 from agentcore.ports import Allow, Clock, Deny, EventLog, Gate, Outcome, Tool, ToolError, ToolRoom
 from agentcore.transcript import Transcript
 from agentcore.turn import INTERRUPTED
@@ -194,6 +194,7 @@ class Calls:
             call_id=call.id,
             tool_name=call.name,
             output=output,
+            attachments=outcome.attachments,
             display=None if outcome.display is None else safe_text(outcome.display),
             is_error=outcome.is_error,
             duration_ms=round((self._clock.monotonic() - started) * 1000),
@@ -203,7 +204,7 @@ class Calls:
 
     def _close(self, call: ToolCall, end: ToolEnd) -> None:
         self._log.emit(end)
-        self._transcript.add_result(ToolResult(call_id=call.id, content=end.output, is_error=end.is_error))
+        self._transcript.add_result(end.result())
         self._gate.settled(call)
 
 

@@ -2,6 +2,8 @@
 
 import time
 
+import anyio
+
 
 class SystemClock:
     def now(self) -> float:
@@ -9,3 +11,10 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+async def wait_for(event: anyio.Event, timeout_s: float) -> bool:
+    """Wait for an event, at most so long; return whether it came."""
+    with anyio.move_on_after(timeout_s):
+        await event.wait()
+    return event.is_set()

@@ -18,12 +18,14 @@ ProviderErrorKind = Literal[
     "tool_use_failed",
     "stream_truncated",
     "network",
+    "stalled",
     "cancelled",
 ]
 
 RETRYABLE: frozenset[ProviderErrorKind] = frozenset(
-    {"rate_limit", "overloaded", "server_error", "stream_truncated", "network"}
+    {"rate_limit", "overloaded", "server_error", "stream_truncated", "network", "stalled"}
 )
+"""The same request may work in a moment. An account without credit (`quota`) is none of them."""
 
 
 class AgentError(Exception):
@@ -93,7 +95,10 @@ class RunFailed(AgentError):
 
 
 class ProviderError(AgentError):
-    """A model call failed after all retries. `kind` is read from the vendor's error body, not from the status."""
+    """A model call failed. `kind` is read from the vendor's error body, not from the status.
+
+    `stalled` comes from the loop, not from an adapter: the call showed nothing new for too long.
+    """
 
     code = "provider"
 
@@ -105,3 +110,8 @@ class ProviderError(AgentError):
     @property
     def is_retryable(self) -> bool:
         return self.kind in RETRYABLE
+
+    @property
+    def reason(self) -> str:
+        """The code that clients see when it ends a run: one for a full context, however the vendor says so."""
+        return "context_window_exceeded" if self.kind == "context_overflow" else self.kind

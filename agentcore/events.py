@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from agentcore.messages import Block, Message
+from agentcore.messages import Attachment, Block, Message, ToolResult
 from agentcore.usage import Usage
 from agentcore.values import Value
 
@@ -31,6 +31,7 @@ StopReason = Literal[
 Resolution = Literal["allowed", "denied", "expired", "cancelled"]
 Scope = Literal["once", "session", "project", "user"]
 RequestKind = Literal["tool", "plan", "question", "budget"]
+WaitingFor = Literal["model", "tool", "permission", "question", "retry", "mcp", "queue", "nothing"]
 
 
 class Event(Value):
@@ -54,6 +55,26 @@ class Status(Event):
 
     type: Literal["status"] = "status"
     busy: bool
+
+
+class WaitingDetail(Value):
+    """More about a wait, as far as it is known."""
+
+    until: float | None = None
+    """Unix time in seconds at which it goes on by itself."""
+    model: str | None = None
+    """The model that is asked, or will be asked again: `provider/model`."""
+
+
+class Waiting(Event):
+    """What holds the session up now. Holds until the next one, or until the session is idle."""
+
+    durable: ClassVar[bool] = False
+    type: Literal["waiting"] = "waiting"
+    waiting_for: WaitingFor
+    since: float
+    """Unix time in seconds."""
+    detail: WaitingDetail | None = None
 
 
 class SessionUpdated(Event):
@@ -108,14 +129,16 @@ class ModelStart(Event):
     type: Literal["model_start"] = "model_start"
     turn: int
     model: str
+    """`provider/model`: the one that is really asked, which may be a fallback."""
     attempt: int = 1
+    """Counts within the turn, from 1, over retries and fallback models alike."""
 
 
 class ModelEnd(Event):
     type: Literal["model_end"] = "model_end"
     turn: int
     stop_reason: str
-    """The provider's reason; `failed` when the call failed, `interrupted` when it was cancelled."""
+    """The provider's reason; `failed` when the attempt failed, `interrupted` when it was cancelled."""
     request_ms: int
     ttft_ms: int | None = None
     """Time to the first part with content; absent when none came."""
@@ -161,9 +184,11 @@ class UsageReport(Event):
     spent: Usage
     """This call."""
     total: Usage
-    """The session so far, this call included."""
+    """The session so far, this call included. Attempts that failed or were cut report no tokens and are not in it."""
+    spent_usd: float | None = None
+    """The price of `spent`; null when it is not known."""
     cost_usd: float | None = None
-    """Of the session so far; null when a price is not known."""
+    """The price of `total`; null as soon as that of one call is not known, never a sum without it."""
     context_tokens: int
     context_window: int
 
@@ -196,6 +221,8 @@ class ToolEnd(Event):
     tool_name: str
     output: str
     """As the model gets it."""
+    attachments: Annotated[tuple[Attachment, ...], Field(exclude_if=lambda shown: not shown)] = ()
+    """What the tool showed besides text; the bytes are at `GET /v1/sessions/{id}/blobs/{blob}`."""
     display: str | None = None
     """For people where it says more than the output: a unified diff, say."""
     is_error: bool = False
@@ -204,6 +231,12 @@ class ToolEnd(Event):
     duration_ms: int = 0
     """Wall time inside the tool, without waiting for permission."""
     truncated: bool = False
+
+    def result(self) -> ToolResult:
+        """The block that the model gets."""
+        return ToolResult(
+            call_id=self.call_id, content=self.output, is_error=self.is_error, attachments=self.attachments
+        )
 
 
 class PermissionRequest(Event):
@@ -284,8 +317,11 @@ class Done(Event):
     usage: Usage
     """Of this run."""
     cost_usd: float | None = None
+    """The price of `usage`; null as soon as that of one call is not known."""
     turns: int
     """Model calls made."""
+    structured: dict[str, JsonValue] | None = None
+    """The answer as the prompt's `output_schema` describes it, checked."""
 
 
 class SessionClosed(Event):
@@ -329,6 +365,7 @@ class Partial(Value):
 
 NumberedEvent: TypeAlias = (
     Status
+    | Waiting
     | SessionUpdated
     | Cleared
     | UserMessage

@@ -6,9 +6,12 @@ one user message, in the order of the calls.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints
 
 from agentcore.values import Value
+
+BlobId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+"""SHA-256 (hex) of a file's bytes: its name in the session's store of blobs."""
 
 
 class Text(Value):
@@ -27,6 +30,31 @@ class Thinking(Value):
     model: str
 
 
+class Image(Value):
+    """A picture, within the limits of every vendor before it got here; the bytes lie beside the journal."""
+
+    type: Literal["image"] = "image"
+    blob: BlobId
+    media_type: Literal["image/png", "image/jpeg"]
+    size_bytes: int
+    width: int
+    """In pixels, as `height`."""
+    height: int
+
+
+class Document(Value):
+    """A file for the model to read as it is; the bytes lie beside the journal."""
+
+    type: Literal["document"] = "document"
+    blob: BlobId
+    media_type: Literal["application/pdf"]
+    size_bytes: int
+    name: str | None = None
+
+
+Attachment = Image | Document
+
+
 class ToolCall(Value):
     type: Literal["tool_use"] = "tool_use"
     id: str
@@ -40,6 +68,8 @@ class ToolResult(Value):
     call_id: str
     content: str
     is_error: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    """What the tool showed besides text."""
 
 
 class Opaque(Value):
@@ -51,7 +81,7 @@ class Opaque(Value):
     raw: dict[str, JsonValue]
 
 
-Block = Annotated[Text | Thinking | ToolCall | ToolResult | Opaque, Field(discriminator="type")]
+Block = Annotated[Text | Thinking | Image | Document | ToolCall | ToolResult | Opaque, Field(discriminator="type")]
 
 
 class Message(Value):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue
 
 from agentcore.caps import OUTPUT_LIMIT_BYTES
 from agentcore.events import Event, Mode, RequestKind, Scope
-from agentcore.messages import Block, Message, ToolCall
+from agentcore.messages import Attachment, Block, Message, ToolCall
 from agentcore.usage import Usage
 from agentcore.values import Value
 
@@ -61,6 +61,10 @@ class ToolDefinition(Value):
     input_schema: dict[str, JsonValue]
 
 
+def _no_blobs(blob: str) -> bytes:
+    raise KeyError(blob)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One model call, neutral to any vendor."""
@@ -79,6 +83,10 @@ class ModelRequest:
     encoded: dict[str, bytes] = field(default_factory=dict)
     """Wire bytes that the adapter made of earlier messages, by its own key; kept by the caller from call to call,
     so that nothing that was said before is serialised again."""
+    blob: Callable[[str], bytes] = _no_blobs
+    """The bytes of an image or document of the messages, by its `BlobId`. Raises: KeyError where they are gone."""
+    output_schema: Mapping[str, JsonValue] | None = None
+    """JSON Schema of the answer's text; set only where the provider `has_structured_output`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +127,25 @@ class Provider(Protocol):
 
     name: str
 
+    @property
+    def is_local(self) -> bool:
+        """It runs on this machine: slow to begin, and no reason to give up early."""
+        ...
+
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[StreamPart]]:
         """Open one model call; leaving the context closes the connection at once."""
         ...
 
     def context_window(self, model: str) -> int | None:
         """Tokens that fit, where the provider knows."""
+        ...
+
+    def has_structured_output(self, model: str) -> bool:
+        """Whether the vendor itself can hold an answer to `ModelRequest.output_schema`."""
+        ...
+
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        """What one call cost; None where no price is known, never 0 for that."""
         ...
 
     async def warm(self) -> None:
@@ -183,6 +204,8 @@ class Outcome:
     """For people where it says more than the output (a unified diff)."""
     events: tuple[Event, ...] = ()
     """Announced with the result (a changed task list)."""
+    attachments: tuple[Attachment, ...] = ()
+    """Pictures and documents for the model; they do not count to the output's cap."""
 
 
 class Tool(Protocol):
@@ -199,6 +222,24 @@ class Tool(Protocol):
 
 class ToolError(Exception):
     """A tool's failure as a sentence for the model: the short way to `Outcome(is_error=True)`."""
+
+
+# --- blobs --------------------------------------------------------------------------------------------------------
+
+
+class Blobs(Protocol):
+    """The bytes of a session's images and documents, by their `BlobId`."""
+
+    def put(self, data: bytes) -> str:
+        """Keep bytes for good and return their name; the same bytes have the same name.
+
+        Blocking: call it in a worker. Raises: StorageUnavailable.
+        """
+        ...
+
+    def get(self, blob: str) -> bytes:
+        """The bytes again. Blocking. Raises: KeyError for a name that is none, or whose bytes are gone."""
+        ...
 
 
 # --- permission ---------------------------------------------------------------------------------------------------
@@ -269,6 +310,21 @@ class Asker(Protocol):
         ...
 
     async def ask(self, question: Ask) -> Answer: ...
+
+
+# --- the end of a run ---
+
+
+class Ending(Protocol):
+    """What decides whether a run may end with what the model said."""
+
+    def is_answered(self, messages: Sequence[Message]) -> bool:
+        """Whether the last batch of calls was the answer, so that the model is not asked again."""
+        ...
+
+    def objection(self, answer: str) -> str | None:
+        """What to tell the model in place of ending with this text. Raises: RunFailed when that is of no use."""
+        ...
 
 
 # --- time ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The user's own files, which hold the permission rules that `always` wrote.
+"""The permission rules in the user's own files, which `always` wrote there. (The rest of them: `configuration`.)
 
 `<config dir>/settings.toml` is for every project; `<config dir>/projects/<project>/settings.toml` is private to one.
 Nothing is ever written into a repository.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from tomlkit.exceptions import TOMLKitError
+from tomlkit.exceptions import ParseError, TOMLKitError
 
 from agentcore.errors import Unprocessable
 from agentcore.folders import make_private, sync_folder
@@ -87,6 +87,8 @@ def _read(file: Path) -> tomlkit.TOMLDocument:
         return tomlkit.parse(file.read_text("utf-8"))
     except FileNotFoundError:
         return tomlkit.document()
+    except ParseError as error:
+        raise Unprocessable(f"{_shown(file)} is no TOML at line {error.line}. Mend it.") from error
     except (OSError, ValueError, TOMLKitError) as error:
         raise Unprocessable(f"{_shown(file)} cannot be read: {type(error).__name__}. Mend it.") from error
 

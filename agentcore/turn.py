@@ -1,15 +1,17 @@
-"""One model call: parts become events, the final message is the truth.
+"""One attempt at a model call: parts become events, the final message is the truth.
 
 Between `model_start` and `model_end` nothing is stored; the deltas are for display. The assistant message is
-emitted and appended in one step. A cancelled call keeps the text that was shown, marked as interrupted.
+emitted and appended in one step. A cancelled call keeps the text that was shown, marked as interrupted. A call that
+shows nothing new for too long is ended. Whether it is made again is not decided here (`agentcore.walk`).
 """
 
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 import anyio
 
 from agentcore.budget import DEFAULT_CONTEXT_WINDOW, Ledger
+from agentcore.candidates import Candidate
 from agentcore.errors import ProviderError
 from agentcore.events import (
     AssistantMessage,
@@ -27,11 +29,11 @@ from agentcore.ports import (
     EventLog,
     Finished,
     ModelRequest,
-    Provider,
     TextPart,
     ThinkingPart,
     ToolCallPart,
 )
+from agentcore.retry import Patience
 from agentcore.stops import Next, Verdict, judge
 from agentcore.transcript import Transcript
 
@@ -39,6 +41,18 @@ INTERRUPTED = "[interrupted by user]"
 FAILED = "failed"
 """The stop reason of a `model_end` whose call failed."""
 CANCELLED = "interrupted"
+ShownPart: TypeAlias = TextPart | ThinkingPart | ToolCallPart
+_SLACK = 0.01
+"""Part of the silence by which a stall may be noticed later, so that a deadline is not moved with every delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that came to nothing."""
+
+    error: ProviderError
+    was_shown: bool
+    """Something of it was: it cannot be taken back, so the call is not made again."""
 
 
 @dataclass(slots=True)
@@ -67,7 +81,7 @@ class _Timing:
     thought_until: float | None = None
     has_thought: bool = False
 
-    def saw(self, now: float, *, thinking: bool) -> None:
+    def saw(self, now: float, *, thinking: bool = False) -> None:
         if self.first is None:
             self.first = now
         if thinking:
@@ -86,6 +100,46 @@ class _Timing:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    turn: int
+    candidate: Candidate
+    draft: Draft
+    timing: _Timing
+
+
+class _Watchdog:
+    """Ends a call that makes no progress: a part with content, or a tool call that begins or grows."""
+
+    def __init__(self, silence_s: float, now: float) -> None:
+        self._silence_s = silence_s
+        self._slack_s = silence_s * _SLACK
+        self._moved_at = now
+        self._sizes: dict[str, int] = {}
+        self.scope = anyio.CancelScope(deadline=self._deadline())
+
+    def saw(self, part: ShownPart, now: float) -> None:
+        """Take note of a part; cheap, thousands come in a second."""
+        if now - self._moved_at < self._slack_s or not self._is_progress(part):
+            return
+        self._moved_at = now
+        self.scope.deadline = self._deadline()
+
+    def _is_progress(self, part: ShownPart) -> bool:
+        match part:
+            case TextPart(text) | ThinkingPart(text):
+                return bool(text)
+            case ToolCallPart(call_id, _, size_bytes):
+                before = self._sizes.get(call_id, -1)
+                self._sizes[call_id] = max(size_bytes, before)
+                return size_bytes > before
+            case _:
+                assert_never(part)
+
+    def _deadline(self) -> float:
+        return anyio.current_time() + self._silence_s + self._slack_s
+
+
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
@@ -93,68 +147,92 @@ def _ms(seconds: float) -> int:
 class Model:
     """Makes the model calls of one conversation. `draft` is what is being streamed right now, for late readers."""
 
-    def __init__(self, log: EventLog, transcript: Transcript, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, log: EventLog, transcript: Transcript, ledger: Ledger, clock: Clock, patience: Patience) -> None:
         self._log = log
         self._transcript = transcript
         self._ledger = ledger
         self._clock = clock
+        self._patience = patience
         self.draft: Draft | None = None
 
-    async def call(self, turn: int, request: ModelRequest, provider: Provider) -> Verdict:
-        """Make one call, store its message, and say how the run goes on. Raises: ProviderError, StorageUnavailable."""
+    async def attempt(self, turn: int, number: int, candidate: Candidate, request: ModelRequest) -> Verdict | Failure:
+        """Ask one model once. With an answer store its message and say how the run goes on.
+
+        `number` counts the attempts of the turn. Raises: StorageUnavailable.
+        """
         self._transcript.check_closed()
-        label = f"{provider.name}/{request.model}"
-        self.draft = draft = Draft(new_message_id(), provider.name, request.model)
-        timing, stop = _Timing(self._clock.monotonic()), FAILED
-        self._log.emit(ModelStart(turn=turn, model=label))
+        self.draft = draft = Draft(new_message_id(), candidate.provider.name, candidate.model)
+        timing, stop, is_cut = _Timing(self._clock.monotonic()), FAILED, True
+        self._log.emit(ModelStart(turn=turn, model=candidate.label, attempt=number))
         try:
-            finished = await self._stream(turn, request, provider, draft, timing)
-            stop = finished.stop
+            finished = await self._stream(_Attempt(turn, candidate, draft, timing), request)
+            stop, is_cut = finished.stop, False
+        except ProviderError as error:
+            return Failure(error, was_shown=timing.first is not None)
         except anyio.get_cancelled_exc_class():
             stop = CANCELLED
             raise
         finally:
             self.draft = None
             self._log.emit(timing.end(turn, stop, self._clock.monotonic()))
-            if stop in (FAILED, CANCELLED):
+            if is_cut:
                 self._keep_text(turn, draft, mark=INTERRUPTED if stop == CANCELLED else "")
-        self._account(turn, label, finished, provider.context_window(request.model))
+        self._account(turn, candidate, finished)
         return self._store(turn, draft.message_id, finished)
 
-    async def _stream(
-        self, turn: int, request: ModelRequest, provider: Provider, draft: Draft, timing: _Timing
-    ) -> Finished:
-        emit, monotonic = self._log.emit, self._clock.monotonic
-        async with provider.stream(request) as parts:
-            async for part in parts:
-                match part:
-                    case TextPart(text):
-                        timing.saw(monotonic(), thinking=False)
-                        draft.text.append(text)
-                        emit(TextDelta(turn=turn, text=text))
-                    case ThinkingPart(text):
-                        timing.saw(monotonic(), thinking=True)
-                        draft.thinking.append(text)
-                        emit(ThinkingDelta(turn=turn, text=text))
-                    case ToolCallPart(call_id, tool_name, size_bytes):
-                        timing.saw(monotonic(), thinking=False)
-                        emit(ToolCallDelta(turn=turn, call_id=call_id, tool_name=tool_name, size_bytes=size_bytes))
-                    case Finished():
-                        return part
-                    case _:
-                        assert_never(part)
+    async def _stream(self, attempt: _Attempt, request: ModelRequest) -> Finished:
+        """Show the answer part by part and return the whole. Raises: ProviderError."""
+        provider, monotonic = attempt.candidate.provider, self._clock.monotonic
+        silence_s = self._patience.silence_for(is_local=provider.is_local)
+        watchdog = _Watchdog(silence_s, attempt.timing.started)
+        finished: Finished | None = None
+        with watchdog.scope:
+            async with provider.stream(request) as parts:
+                async for part in parts:
+                    if isinstance(part, Finished):
+                        finished = part
+                        break
+                    now = monotonic()
+                    watchdog.saw(part, now)
+                    self._show(attempt, part, now)
+        if finished is not None:
+            return finished
+        if watchdog.scope.cancelled_caught:
+            told = f"{provider.name} has sent nothing new for {silence_s:g} s and was cut off. Try again."
+            raise ProviderError("stalled", told)
         raise ProviderError("stream_truncated", f"{provider.name} ended its answer without finishing it. Try again.")
 
-    def _account(self, turn: int, label: str, finished: Finished, window: int | None) -> None:
-        self._ledger.spend(finished.usage)
+    def _show(self, attempt: _Attempt, part: ShownPart, now: float) -> None:
+        turn, draft, timing = attempt.turn, attempt.draft, attempt.timing
+        match part:
+            case TextPart(text):
+                timing.saw(now)
+                draft.text.append(text)
+                self._log.emit(TextDelta(turn=turn, text=text))
+            case ThinkingPart(text):
+                timing.saw(now, thinking=True)
+                draft.thinking.append(text)
+                self._log.emit(ThinkingDelta(turn=turn, text=text))
+            case ToolCallPart(call_id, tool_name, size_bytes):
+                timing.saw(now)
+                self._log.emit(ToolCallDelta(turn=turn, call_id=call_id, tool_name=tool_name, size_bytes=size_bytes))
+            case _:
+                assert_never(part)
+
+    def _account(self, turn: int, candidate: Candidate, finished: Finished) -> None:
+        provider, spent = candidate.provider, finished.usage
+        spent_usd = provider.cost_usd(candidate.model, spent)
+        self._ledger.spend(spent, spent_usd)
         self._log.emit(
             UsageReport(
                 turn=turn,
-                model=label,
-                spent=finished.usage,
+                model=candidate.label,
+                spent=spent,
                 total=self._ledger.total,
-                context_tokens=finished.usage.context_tokens,
-                context_window=window or DEFAULT_CONTEXT_WINDOW,
+                spent_usd=spent_usd,
+                cost_usd=self._ledger.total_cost_usd,
+                context_tokens=spent.context_tokens,
+                context_window=provider.context_window(candidate.model) or DEFAULT_CONTEXT_WINDOW,
             )
         )
 

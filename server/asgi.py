@@ -4,6 +4,7 @@
 """
 
 import logging
+from collections.abc import Iterator
 
 import anyio
 from anyio.abc import TaskGroup
@@ -27,12 +28,14 @@ from server.tickets import Tickets
 
 logger = logging.getLogger(__name__)
 
+DEMO = "scripted/demo"
+
 
 class Application:
     """What the daemon serves: `app` between `start` and `stop`."""
 
     def __init__(self, settings: ServerSettings, core: App | None = None) -> None:
-        self.core = core or App(core_config(settings))
+        self.core = core or App(core_config(settings), loading=loading)
         tickets = Tickets(self.core.clock)
         self._routes = Starlette(routes=[_route(endpoint) for endpoint in ENDPOINTS], exception_handlers=HANDLERS)
         self._routes.router.redirect_slashes = False  # a path that is not in the table is a 404, also with a slash
@@ -50,13 +53,34 @@ class Application:
     @property
     def notices(self) -> list[str]:
         """What people should know at the start, a sentence each."""
-        return [f"{one.name} is off: {one.why_not}" for one in self.core.providers.describe() if not one.ready]
+        providers, names = self.core.providers, dict.fromkeys(map(_provider_of, self._models))
+        not_ready = [why_not for name in names if (why_not := providers.why_not(name)) is not None]
+        return list(dict.fromkeys([*self._about_the_choice(), *not_ready, *self.core.notices]))  # each once
 
     @property
     def model(self) -> str:
         """What new sessions use, for people."""
+        model, *fallbacks = self._models
+        what = " (a demo that follows a script and needs no key)" if model == DEMO else ""
+        then = f"; when it fails {', '.join(fallbacks)}" if fallbacks else ""
+        return f"{model}{what}; mode {self.core.config.defaults.mode}{then}"
+
+    @property
+    def _models(self) -> tuple[str, ...]:
+        return (self.core.default_model, *self.core.config.fallbacks)
+
+    def _about_the_choice(self) -> Iterator[str]:
+        """Say so when the model was not chosen by a person."""
         model = self.core.default_model
-        return f"{model} (a demo that follows a script and needs no key)" if model == "scripted/demo" else model
+        if self.core.config.model is not None:
+            return
+        if model == DEMO:
+            yield (
+                "no key and no model server on this machine was found, so a script plays: set ANTHROPIC_API_KEY,"
+                " OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, LM Studio or llama.cpp (see agentcore models)"
+            )
+        else:
+            yield "the model is the first one that is ready; --model or `model` in settings.toml chooses another"
 
     async def start(self) -> None:
         self._tasks = await anyio.create_task_group().__aenter__()
@@ -64,6 +88,7 @@ class Application:
         self._tasks.start_soon(hub.watch_readers, name="watchdog of slow readers")
         self._tasks.start_soon(self.core.sweep, name="ending what a killed server left running")
         self._tasks.start_soon(self._warm, name="loading the provider")
+        self._tasks.start_soon(self._look_nearby, name="asking the model servers on this machine")
 
     async def stop(self) -> None:
         """Let turns reach a border, end the streams, let go of every journal."""
@@ -85,6 +110,14 @@ class Application:
         except Exception:
             logger.exception("the default provider could not be loaded")
 
+    async def _look_nearby(self) -> None:
+        """Find out what runs on this machine; say so if that is what new sessions would need, and it does not."""
+        await self.core.look_nearby()
+        for name in dict.fromkeys(map(_provider_of, self._models)):
+            found = self.core.providers.status(name)
+            if not found.ready and self.core.providers.why_not(name) is None:
+                logger.warning("%s", found.why_not)
+
 
 def build(settings: ServerSettings) -> Application:
     """Make the application. Raises: AgentError for a model or mode that cannot be."""
@@ -92,18 +125,21 @@ def build(settings: ServerSettings) -> Application:
 
 
 def core_config(settings: ServerSettings) -> AppConfig:
+    chosen = {"mode": settings.mode, "effort": settings.effort, "unattended": settings.unattended}
     return AppConfig(
         roots=settings.roots,
         data_dir=settings.data_dir,
         state_dir=settings.state_dir,
         config_dir=settings.config_dir,
         model=settings.model,
-        defaults=Settings.model_validate(
-            {"mode": settings.mode, "effort": settings.effort, "unattended": settings.unattended}
-        ),
+        defaults=Settings.model_validate({name: value for name, value in chosen.items() if value is not None}),
         allow_yolo=settings.allow_yolo,
         hidden=() if settings.token_file is None else (settings.token_file,),
     )
+
+
+def _provider_of(model: str) -> str:
+    return model.partition("/")[0]
 
 
 def _route(endpoint: Endpoint) -> Route:

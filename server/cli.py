@@ -32,6 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return serve(arguments)
         if arguments.command == "run":
             return _run(arguments)
+        if arguments.command == "models":
+            from server.models import main as tell_models
+
+            return tell_models(as_json=arguments.json)
         raise CannotStart("Say what to do: agentcore serve, or agentcore run -p '…' (agentcore --help lists all).")
     except CannotStart as error:
         print(f"agentcore: {error}", file=sys.stderr)
@@ -51,6 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="run the server", allow_abbrev=False))
     _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False, epilog=EXIT_CODES))
+    models = commands.add_parser("models", help="list providers and models, and what they lack", allow_abbrev=False)
+    models.add_argument("--json", action="store_true", help="for programs")
     return parser
 
 
@@ -60,9 +66,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, metavar="N", help="port; 0 takes a free one (default: 4765, or a free one near it)")
     add("--uds", type=Path, metavar="PATH", help="listen on a Unix socket instead, open to this user alone")
     add("--root", action="append", type=Path, default=[], metavar="DIR", help="a further folder for sessions")
-    add("--model", metavar="P/M", help="provider and model of new sessions")
+    add("--model", metavar="P/M", help="provider and model of new sessions, or a short name; see agentcore models")
     add("--effort", choices=EFFORTS, help="reasoning effort of new sessions")
-    add("--mode", choices=MODES, default="default", help="permission mode of new sessions (default: %(default)s)")
+    add("--mode", choices=MODES, help="permission mode of new sessions (default: that of your settings, or default)")
     add("--unattended", choices=("wait", "deny"), default="wait", help="when nobody answers (default: %(default)s)")
     token = parser.add_mutually_exclusive_group()
     token.add_argument("--token-file", type=Path, metavar="F", help="read the token from a file (chmod 600)")
@@ -79,7 +85,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-p", "--prompt", metavar="TEXT", help="what to do; - or a pipe reads it from stdin")
     add("--output", choices=("text", "json"), default="text", help="the answer, or one event per line")
-    add("--model", metavar="P/M", help="provider and model")
+    add("--model", metavar="P/M", help="provider and model, or a short name; see agentcore models")
     add("--mode", choices=MODES, help="permission mode")
     add("--allow-yolo", action="store_true", help="permit --mode yolo, which asks for no permissions")
     add("--cwd", type=Path, default=Path(), metavar="DIR", help="folder to work in (default: the current one)")

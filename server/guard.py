@@ -28,7 +28,11 @@ CORS_METHODS = "GET, POST, PATCH, DELETE"
 CORS_HEADERS = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key"
 CORS_EXPOSED = "Retry-After"
 
-_JSON = re.compile(rb'application/json(\s*;\s*charset=("utf-8"|utf-8))?', re.IGNORECASE)
+MAX_BLOB_BYTES = 20 * 1024 * 1024  # the promise of the API
+
+_UTF_8 = rb'(\s*;\s*charset=("utf-8"|utf-8))?'
+_JSON = re.compile(rb"application/json" + _UTF_8, re.IGNORECASE)
+_FILE = re.compile(rb"image/(png|jpeg|gif|webp)|(application/(pdf|json)|text/[\w.+-]+)" + _UTF_8, re.IGNORECASE)
 _STREAM = re.compile(r"/v1/sessions/([^/]+)/events")
 
 Redeem = Callable[[str, str], bool]
@@ -46,6 +50,31 @@ class Admission:
     """Origins besides our own: `https://host[:port]`, lower case."""
     public: frozenset[tuple[str, str]] = frozenset({("GET", "/v1/health")})
     """Method and path of what is answered without a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What a path takes as a body."""
+
+    media_types: re.Pattern[bytes]
+    limit_bytes: int
+    sentence: str
+    """What to send instead of another media type."""
+
+
+JSON_INTAKE = Intake(_JSON, MAX_BODY_BYTES, "Send the body as JSON with 'Content-Type: application/json'.")
+BLOB_INTAKE = Intake(
+    _FILE,
+    MAX_BLOB_BYTES,
+    "Send the bytes with their own 'Content-Type': image/png, image/jpeg, image/gif, image/webp, application/pdf, "
+    "application/json or text/… in UTF-8.",
+)
+# `text/plain` alone would let a foreign page post here without a preflight; but the token is a header that no page
+# can send without one, and it is asked for first.
+INTAKES: tuple[tuple[str, re.Pattern[str], Intake], ...] = (
+    ("POST", re.compile(r"/v1/sessions/[^/]+/blobs"), BLOB_INTAKE),
+)
+"""Method and path of what takes something else than JSON of MAX_BODY_BYTES."""
 
 
 class Guard:
@@ -68,7 +97,8 @@ class Guard:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: origins.Headers = scope["headers"]
         origin = origins.origin_of(headers)
-        body = _Body(receive, headers)
+        intake = _intake_of(scope)
+        body = _Body(receive, headers, intake.limit_bytes)
         reply = _Reply(send, body)
         try:
             host = self._check_host(scope)
@@ -79,8 +109,8 @@ class Guard:
                 await _preflight(headers)(scope, receive, reply)
                 return
             self._check_token(scope)
-            _check_media_type(headers)
-            _check_size(headers)
+            _check_media_type(headers, intake)
+            _check_size(headers, intake)
             await self._app(scope, body, reply)
         except Problem as problem:
             if reply.started:
@@ -132,17 +162,24 @@ class Guard:
         return len(tickets) == 1 and self._redeem(tickets[0], stream[1])
 
 
-def _check_media_type(headers: origins.Headers) -> None:
+def _intake_of(scope: Scope) -> Intake:
+    for method, path, intake in INTAKES:
+        if scope["method"] == method and path.fullmatch(scope["path"]):
+            return intake
+    return JSON_INTAKE
+
+
+def _check_media_type(headers: origins.Headers, intake: Intake) -> None:
     if not _has_body(headers):
         return
     given = values_of(headers, b"content-type")
-    if len(given) != 1 or _JSON.fullmatch(given[0].strip()) is None:
-        raise Problem("unsupported_media_type", "Send the body as JSON with 'Content-Type: application/json'.")
+    if len(given) != 1 or intake.media_types.fullmatch(given[0].strip()) is None:
+        raise Problem("unsupported_media_type", intake.sentence)
 
 
-def _check_size(headers: origins.Headers) -> None:
-    if _declared_bytes(headers) > MAX_BODY_BYTES:
-        raise _too_large()
+def _check_size(headers: origins.Headers, intake: Intake) -> None:
+    if _declared_bytes(headers) > intake.limit_bytes:
+        raise _too_large(intake.limit_bytes)
 
 
 def _has_body(headers: origins.Headers) -> bool:
@@ -159,8 +196,8 @@ def _declared_bytes(headers: origins.Headers) -> int:
     return int(given[0])
 
 
-def _too_large() -> Problem:
-    return Problem("body_too_large", f"The body is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB.")
+def _too_large(limit_bytes: int) -> Problem:
+    return Problem("body_too_large", f"The body is larger than {limit_bytes // 1024 // 1024} MiB.")
 
 
 def _is_preflight(scope: Scope) -> bool:
@@ -186,9 +223,10 @@ async def _refuse_websocket(receive: Receive, send: Send) -> None:
 class _Body:
     """`receive` that stops a body at the limit: one without a `Content-Length` is counted as it comes."""
 
-    def __init__(self, receive: Receive, headers: origins.Headers) -> None:
+    def __init__(self, receive: Receive, headers: origins.Headers, limit_bytes: int) -> None:
         self._receive = receive
         self._headers = headers
+        self._limit_bytes = limit_bytes
         self._bytes = 0
         self._is_complete = False
 
@@ -197,8 +235,8 @@ class _Body:
         if message["type"] == "http.request":
             self._bytes += len(message.get("body", b""))
             self._is_complete = not message.get("more_body", False)
-            if self._bytes > MAX_BODY_BYTES:
-                raise _too_large()
+            if self._bytes > self._limit_bytes:
+                raise _too_large(self._limit_bytes)
         return message
 
     def may_never_end(self) -> bool:

@@ -40,19 +40,19 @@ def main(settings: RunSettings) -> int:
 
 
 async def _main(settings: RunSettings) -> int:
+    wishes = {"mode": settings.mode, "max_turns": settings.max_turns}
+    given = {name: value for name, value in wishes.items() if value is not None}
     config = AppConfig(
         roots=(settings.cwd,),
         data_dir=settings.folders.data,
         state_dir=settings.folders.state,
         config_dir=settings.folders.config,
         model=settings.model,
+        defaults=Settings.model_validate({"unattended": "deny", **given}),
         allow_yolo=settings.allow_yolo,
     )
     app = App(config)
-    wishes = {"mode": settings.mode, "max_turns": settings.max_turns}
-    given = {name: value for name, value in wishes.items() if value is not None}
-    chosen = Settings.model_validate({"unattended": "deny", **given})
-    app.validate(chosen)
+    chosen = app.config.defaults
     try:
         return await _in_hub(app, chosen, settings)
     finally:

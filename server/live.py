@@ -5,12 +5,15 @@ one thing that takes time. Promise: `status`, the busy flag and the cancel handl
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic import JsonValue
 
 from agentcore.agent import Agent, RunResult
+from agentcore.attachments import PromptBlock
 from agentcore.events import Partial, SessionClosed, SessionUpdated, Status
 from agentcore.ports import Clock
 from agentcore.replies import Reply
@@ -87,7 +90,6 @@ class LiveSession:
     def state(self) -> SessionState:
         agent, settings = self.agent, self.agent.settings
         provider, _, model = agent.model.partition("/")
-        kinds = {request.kind for request in self.requests.open}
         return SessionState(
             id=agent.id,
             title=settings.title,
@@ -98,10 +100,11 @@ class LiveSession:
             mode=settings.mode,
             unattended=settings.unattended,
             busy=self.is_busy,
-            waiting_for=None if not kinds else "question" if kinds == {"question"} else "permission",
+            waiting_for=self._waiting_for(),
             last_seq=self.bus.head,
             oldest_seq=self.bus.oldest,
             usage=agent.history.ledger.total,
+            cost_usd=agent.history.ledger.total_cost_usd,
             pending_permissions=len(self.requests),
             interrupted=self._phase is Phase.INTERRUPTED,
             created=agent.history.meta.created,
@@ -120,13 +123,23 @@ class LiveSession:
 
     # --- prompts ---
 
-    def prompt(self, text: str) -> PromptAccepted:
-        """Claim the session and hand `text` to its supervisor. Raises: Problem, StorageUnavailable."""
+    def check_prompt(self) -> None:
+        """Refuse early what `prompt` would refuse now. Raises: Problem."""
+        if self._phase is not Phase.INTERRUPTED:
+            self._after(Signal.CLAIM)
+
+    def prompt(
+        self,
+        text: str,
+        attachments: tuple[PromptBlock, ...] = (),
+        output_schema: Mapping[str, JsonValue] | None = None,
+    ) -> PromptAccepted:
+        """Claim the session and hand the prompt to its supervisor. Raises: Problem, StorageUnavailable."""
         if self._phase is Phase.INTERRUPTED:
             self.cancel()
         following = self._after(Signal.CLAIM)
         after_seq = self.bus.head
-        prompt = self.agent.accept(text)
+        prompt = self.agent.accept(text, attachments, output_schema)
         self._start(following)
         return PromptAccepted(session=self.id, prompt_id=prompt.prompt_id, after_seq=after_seq)
 
@@ -159,12 +172,12 @@ class LiveSession:
     # --- settings ---
 
     def update(self, change: SessionUpdated) -> None:
-        self._refuse_closed()
+        self.refuse_closed()
         self.agent.update(change)
 
     def clear(self) -> None:
         """Begin a fresh context. Raises: Problem `session_busy`."""
-        self._refuse_closed()
+        self.refuse_closed()
         if self._phase is Phase.RUNNING:
             raise Problem(*_NOT_NOW[Phase.RUNNING])
         if self._phase is Phase.INTERRUPTED:
@@ -179,7 +192,7 @@ class LiveSession:
         In an interrupted session the answer itself starts the rest of the run. Raises: Problem, Unprocessable;
         StorageUnavailable, and then the request is open as before.
         """
-        self._refuse_closed()
+        self.refuse_closed()
         request = self.requests.get(request_id)
         check_answer(request, body)
         rule = request.suggested_rules[0] if scope_of(body) != "once" else None
@@ -227,7 +240,14 @@ class LiveSession:
         except NotNow as error:
             raise Problem(*_NOT_NOW[error.phase]) from None
 
-    def _refuse_closed(self) -> None:
+    def _waiting_for(self) -> Literal["permission", "question", "retry"] | None:
+        kinds = {request.kind for request in self.requests.open}
+        if kinds:
+            return "question" if kinds == {"question"} else "permission"
+        return "retry" if self.agent.waits_to_retry else None
+
+    def refuse_closed(self) -> None:
+        """Raises: Problem `session_closed` once the session is being closed."""
         if self.is_closing:
             raise Problem(*_NOT_NOW[self._phase])
 

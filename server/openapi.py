@@ -23,6 +23,7 @@ from server.models_schema import ModelSchemas, Schema, used
 from server.routes.table import Endpoint
 
 FILE = "openapi.yaml"
+ANY_BYTES = "*/*"
 TICKET = "ticket"
 TICKET_FIELD = "ticket"  # a stream whose query has it can be opened without the token
 
@@ -33,6 +34,7 @@ WITH_BODY = ("bad_request", "unsupported_media_type", "body_too_large")
 
 PARAMETERS: Mapping[str, str] = {
     "id": "The session: its id, a unique beginning of it, or `latest`.",
+    "blob": "The SHA-256 of the bytes, in hexadecimal.",
     "request_id": "The permission request, `perm-3` for instance.",
 }
 HEADER_NAMES: Mapping[str, str] = {"last_event_id": "Last-Event-ID"}
@@ -135,6 +137,8 @@ def _operation(endpoint: Endpoint, models: ModelSchemas) -> Schema:
     if endpoint.body is not None:
         content = {"application/json": {"schema": models.reference(endpoint.body, is_read=True)}}
         operation["requestBody"] = {"required": models.has_required(endpoint.body), "content": content}
+    if endpoint.raw_body:
+        operation["requestBody"] = {"required": True, "content": {kind: {} for kind in endpoint.raw_body}}
     operation["responses"] = {**_successes(endpoint, models), **_failures(endpoint)}
     if endpoint.public:
         operation["security"] = []
@@ -186,6 +190,8 @@ def _successes(endpoint: Endpoint, models: ModelSchemas) -> dict[str, Schema]:
 def _content(endpoint: Endpoint, model: type[BaseModel] | None, models: ModelSchemas) -> Schema:
     if endpoint.stream:
         return {"content": {"text/event-stream": {"itemSchema": STREAM_ITEM}}}
+    if endpoint.media_type == ANY_BYTES:
+        return {"content": {ANY_BYTES: {}}}
     if model is not None:
         return {"content": {endpoint.media_type: {"schema": models.reference(model, is_read=False)}}}
     if endpoint.media_type != "application/json":
@@ -206,7 +212,7 @@ def _codes(endpoint: Endpoint) -> set[str]:
         codes.update(WITH_TOKEN)
     if endpoint.query is not None or endpoint.headers is not None:
         codes.update(WITH_INPUT)
-    if endpoint.body is not None:
+    if endpoint.body is not None or endpoint.raw_body:
         codes.update(WITH_BODY)
     return codes
 

@@ -1,10 +1,12 @@
 """The bodies of the API: what clients send, and what they get. Times are Unix seconds, durations carry their unit."""
 
+from functools import partial
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
 from agentcore.events import Mode, Partial, PermissionRequest, Scope, StopReason, Unattended
+from agentcore.messages import BlobId
 from agentcore.session import HistoryMessage
 from agentcore.usage import Usage
 from agentcore.values import Value
@@ -28,7 +30,7 @@ class SessionSettings(Value):
     """How a session works. A field that is left out keeps its value, or takes the server's default."""
 
     model: ModelName | None = None
-    """`provider/model`."""
+    """`provider/model`, or a short name (`[aliases]` in the user's settings)."""
     effort: Effort | None = None
     mode: Mode | None = None
     unattended: Unattended | None = None
@@ -63,11 +65,54 @@ class PatchSession(SessionSettings):
         return self
 
 
+class AttachedBlob(Value):
+    """Something that was uploaded to this session, or shown in it."""
+
+    blob: BlobId
+
+
+class AttachedPath(Value):
+    """A file on the server's machine, read when the prompt is sent; what the tool `read` may not read is refused."""
+
+    path: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    """Absolute, or relative to the session's `cwd`."""
+
+
+class AttachedData(Value):
+    """A small file in the prompt itself; the whole body stays within 4 MiB, larger ones are uploaded first."""
+
+    media_type: Annotated[str, StringConstraints(pattern=r"^(image|application|text)/[A-Za-z0-9.+-]{1,100}$")]
+    data: Annotated[str, StringConstraints(min_length=1, max_length=4_194_304)]
+    """Base64."""
+
+
+def _shape(attachment: object) -> str | None:
+    """Which kind of attachment a value is meant to be, by the one field that only this kind has."""
+    has = attachment.__contains__ if isinstance(attachment, dict) else partial(hasattr, attachment)
+    return next((name for name in ("blob", "path", "data") if has(name)), None)
+
+
+PromptAttachment = Annotated[
+    Annotated[AttachedBlob, Tag("blob")] | Annotated[AttachedPath, Tag("path")] | Annotated[AttachedData, Tag("data")],
+    Discriminator(
+        _shape,
+        custom_error_type="attachment",
+        custom_error_message="must be an object with `blob`, with `path`, or with `media_type` and `data`",
+    ),
+]
+
+
 class PromptBody(Value):
-    text: Annotated[str, StringConstraints(max_length=4_000_000)]
+    """Text, attachments, or both."""
+
+    text: Annotated[str, StringConstraints(max_length=4_000_000)] = ""
+    attachments: Annotated[tuple[PromptAttachment, ...], Field(max_length=20)] = ()
+    """Pictures (PNG, JPEG, GIF, WebP), PDF and text files, for the model to see before the text."""
     wait: bool = False
     """Answer when the prompt is done, with its text."""
     when_busy: Literal["reject"] = "reject"
+    output_schema: dict[str, JsonValue] | None = None
+    """JSON Schema of an object; the answer then carries `structured`, which satisfies it."""
 
 
 class AnswerBody(Value):
@@ -161,11 +206,13 @@ class SessionState(Value):
     mode: Mode
     unattended: Unattended
     busy: bool
-    waiting_for: Literal["permission", "question"] | None = None
+    waiting_for: Literal["permission", "question", "retry"] | None = None
     last_seq: int
     oldest_seq: int
     """The first number that the ring still holds."""
     usage: Usage
+    cost_usd: float | None = None
+    """The price of `usage` in US dollars; null as soon as that of one call is not known."""
     pending_permissions: int
     interrupted: bool
     """A run is unfinished since the server stopped; resume it, answer its requests, or send a new prompt."""
@@ -181,7 +228,7 @@ class SessionEntry(Value):
     modified: float
     loaded: bool
     busy: bool
-    waiting_for: Literal["permission", "question"] | None = None
+    waiting_for: Literal["permission", "question", "retry"] | None = None
 
 
 class SessionList(Value):
@@ -208,6 +255,8 @@ class RunError(Value):
     code: str
     text: str
     retryable: bool
+    retry_after: float | None = None
+    """Seconds, where the provider said so."""
 
 
 class PromptDone(Value):
@@ -217,6 +266,10 @@ class PromptDone(Value):
     stop_reason: StopReason
     error: RunError | None = None
     usage: Usage
+    cost_usd: float | None = None
+    """The price of `usage` in US dollars; null as soon as that of one call is not known."""
+    structured: dict[str, JsonValue] | None = None
+    """The answer as `output_schema` describes it, checked; null where none was asked for or the run ended otherwise."""
 
 
 class CancelAnswer(Value):

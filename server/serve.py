@@ -50,7 +50,7 @@ def _run(settings: ServerSettings, listener: Listener, warnings: list[str]) -> i
         sys.stdout.flush()
         notices = [*warnings, *application.notices]
         sys.stderr.write(
-            "".join(f"{line}\n" for line in _for_people(settings, application.model, identity, published[0], notices))
+            "".join(f"{line}\n" for line in _for_people(application.model, identity, published[0], notices))
         )
 
     async def main() -> int:
@@ -137,10 +137,10 @@ def _warnings(arguments: argparse.Namespace, token: Token, listener: Listener) -
         yield "sessions may switch to the mode yolo, which runs everything without asking"
 
 
-def _for_people(settings: ServerSettings, model: str, server: Running, file: Path, notices: list[str]) -> Iterator[str]:
+def _for_people(model: str, server: Running, file: Path, notices: list[str]) -> Iterator[str]:
     yield f"agentcore {server.version} is running at {server.url} (process {server.pid})"
     yield f"  folders   {', '.join(server.roots)}"
-    yield f"  model     {model}; mode {settings.mode}"
+    yield f"  model     {model}"
     yield f"  connect   with the token in the line on stdout, which is also in {file}"
     for notice in notices:
         yield f"  note      {notice}"

@@ -44,7 +44,7 @@ class ServerSettings:
     token_file: Path | None = None
     """Where the token came from, resolved: closed to the model's tools."""
     model: str | None = None
-    mode: str = "default"
+    mode: str | None = None
     effort: str | None = None
     unattended: str = "wait"
     allow_yolo: bool = False

@@ -3,6 +3,7 @@
 They pass the same contract tests as the real ones (`tests/contract`).
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from agentcore.app import App, AppConfig
 from agentcore.errors import ProviderError
 from agentcore.events import EVENTS, NumberedEvent, PermissionRequest
 from agentcore.messages import Block, Text, ToolCall
-from agentcore.ports import Finished, ModelRequest, Provider, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports import Clock, Finished, ModelRequest, Provider, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.registry import Providers
+from agentcore.retry import Patience
 from agentcore.session import Settings
 from agentcore.usage import Usage
 from server.hub import Hub
@@ -24,6 +26,8 @@ from server.live import LiveSession
 from server.schemas import AnswerBody
 
 SPENT = Usage(input=10, output=5)
+HASTE = Patience(chance=lambda: 0.0)
+"""Asks again at once."""
 
 
 @dataclass
@@ -33,12 +37,20 @@ class Turn:
     parts: Sequence[StreamPart] = ()
     content: Sequence[Block] = ()
     stop: str = "end_turn"
+    opens: anyio.Event | None = None
+    """Waited for before there is a stream."""
+    closes: anyio.Event | None = None
+    """Waited for when the stream is left, come what may."""
+    refuses: ProviderError | None = None
+    """Raised in the place of a stream."""
     fails: ProviderError | None = None
     """Raised after the parts."""
     breaks: Exception | None = None
     """A bug of an adapter: raised after the parts."""
     holds: anyio.Event | None = None
     """Waited for after the parts."""
+    pace_s: float = 0.0
+    """Slept before each part: for what only real time can show."""
 
 
 def say(text: str, stop: str = "end_turn") -> Turn:
@@ -58,14 +70,20 @@ def use(*calls: ToolCall, text: str = "") -> Turn:
 class FakeProvider:
     """Plays turns in order and keeps the requests it got. Satisfies the Provider port."""
 
-    name = "fake"
+    is_local = False
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "fake", price_usd: float | None = None) -> None:
+        self.name = name
+        self.price_usd = price_usd
+        """Of each call, whatever it used."""
         self.turns: list[Turn] = []
         self.requests: list[ModelRequest] = []
         self.streaming = anyio.Event()
         """Set when a turn has shown its parts and holds."""
+        self.closing = anyio.Event()
+        """Set when a stream was left."""
         self.open_streams = 0
+        self.keeps_to_schema = True
 
     def script(self, *turns: Turn) -> None:
         self.turns.extend(turns)
@@ -77,12 +95,22 @@ class FakeProvider:
         self.open_streams += 1
         try:
             await anyio.lowlevel.checkpoint()
+            if turn.opens is not None:
+                await turn.opens.wait()
+            if turn.refuses is not None:
+                raise turn.refuses
             yield self._play(turn)
         finally:
+            self.closing.set()
+            if turn.closes is not None:
+                with anyio.CancelScope(shield=True):
+                    await turn.closes.wait()
             self.open_streams -= 1
 
     async def _play(self, turn: Turn) -> AsyncIterator[StreamPart]:
         for part in turn.parts:
+            if turn.pace_s:
+                await anyio.sleep(turn.pace_s)
             yield part
         if turn.holds is not None:
             self.streaming.set()
@@ -96,6 +124,12 @@ class FakeProvider:
     def context_window(self, model: str) -> int | None:
         return 1000
 
+    def has_structured_output(self, model: str) -> bool:
+        return self.keeps_to_schema
+
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        return self.price_usd
+
     async def warm(self) -> None:
         return None
 
@@ -104,14 +138,36 @@ class FakeProvider:
 
 
 class FakeProviders(Providers):
-    """A registry in which every model is the fake one."""
+    """A registry in which every model of `scripted` is the fake one; `others` go by their own names."""
 
-    def __init__(self, provider: FakeProvider) -> None:
+    def __init__(self, provider: FakeProvider, others: Sequence[FakeProvider] = ()) -> None:
         super().__init__({})
         self.provider = provider
+        self.others = {other.name: other for other in others}
+
+    def parse(self, model: str) -> tuple[str, str]:
+        name, _, rest = model.partition("/")
+        return (name, rest) if name in self.others else super().parse(model)
 
     def get(self, name: str) -> Provider:
+        if name in self.others:
+            return self.others[name]
         return self.provider if name == "scripted" else super().get(name)
+
+
+class MemoryBlobs:
+    """Satisfies the Blobs port without a disk."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bytes] = {}
+
+    def put(self, data: bytes) -> str:
+        name = hashlib.sha256(data).hexdigest()
+        self.held[name] = data
+        return name
+
+    def get(self, blob: str) -> bytes:
+        return self.held[blob]
 
 
 class FakeClock:
@@ -125,6 +181,27 @@ class FakeClock:
 
     def monotonic(self) -> float:
         return self.time
+
+
+class FakePause:
+    """Stands in for the wait before a model is asked again: it moves the clock and is over at once, or it `holds`."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.waited: list[float] = []
+        """Seconds of each wait, in order."""
+        self.holds = False
+        self.begun = anyio.Event()
+
+    async def __call__(self, stopping: anyio.Event, delay_s: float) -> bool:
+        self.waited.append(delay_s)
+        self.begun.set()
+        if self.holds:
+            await stopping.wait()
+            return True
+        await anyio.lowlevel.checkpoint()
+        self.clock.time += delay_s
+        return stopping.is_set()
 
 
 @dataclass
@@ -169,6 +246,11 @@ class House:
                 await anyio.lowlevel.checkpoint()
         return self.events(live)[start:]
 
+    async def until_idle(self, live: LiveSession) -> None:
+        with anyio.fail_after(5):
+            while live.is_busy:
+                await anyio.lowlevel.checkpoint()
+
     async def until(self, live: LiveSession, kind: type[NumberedEvent]) -> NumberedEvent:
         """Wait for the first event of a kind that was not heard yet when called, or is the last one heard."""
         with anyio.fail_after(5):
@@ -186,7 +268,14 @@ class House:
 
 
 @asynccontextmanager
-async def house(root: Path, *, allow_yolo: bool = True) -> AsyncIterator[House]:
+async def house(
+    root: Path,
+    *,
+    allow_yolo: bool = True,
+    fallbacks: Sequence[FakeProvider] = (),
+    clock: Clock | None = None,
+    patience: Patience | None = None,
+) -> AsyncIterator[House]:
     """A hub with a fake model over real files below `root`; entering again below the same root is a restart."""
     (root / "work").mkdir(exist_ok=True)
     provider = FakeProvider()
@@ -196,10 +285,11 @@ async def house(root: Path, *, allow_yolo: bool = True) -> AsyncIterator[House]:
         state_dir=root / "state",
         config_dir=root / "config",
         model="scripted/fake",
+        fallbacks=tuple(f"{other.name}/m" for other in fallbacks),
         allow_yolo=allow_yolo,
         environ={"PATH": "/usr/bin:/bin"},
     )
-    app = App(config, providers=FakeProviders(provider))
+    app = App(config, clock=clock, providers=FakeProviders(provider, fallbacks), patience=patience or HASTE)
     tasks: TaskGroup
     async with anyio.create_task_group() as tasks:
         hub = Hub(app, tasks)

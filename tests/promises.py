@@ -138,6 +138,19 @@ PROMISES: dict[str, Promise] = {
         "Every answer is one that openapi.yaml promises.",
         "server/test_openapi_fuzz.py::test_every_answer_is_one_that_the_file_promises",
     ),
+    # attachments
+    "attachments-by-reference": Promise(
+        "Events, messages and the journal hold references to files, never their bytes.",
+        "server/test_blobs_http.py::test_journal_and_answers_hold_references_and_never_bytes",
+    ),
+    "attachments-not-lost": Promise(
+        "What was attached to an accepted prompt is there after a crash.",
+        "server/test_blobs_http.py::test_a_crash_before_the_user_message_loses_no_attachment",
+    ),
+    "pictures-fit": Promise(
+        "A picture is within every vendor's limits before it enters, or it is refused.",
+        "core/test_images.py::test_every_result_is_within_the_limits_and_what_fits_is_left_alone",
+    ),
     # tools
     "inside-the-roots": Promise(
         "File tools work inside the roots, whatever a link says.",

@@ -10,11 +10,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"values", "ids", "messages", "events", "errors", "replies", "usage", "session", "encoding"}),
-    frozenset({"ports", "caps", "clock", "folders"}),
-    frozenset({"transcript", "stops", "turn", "call", "batch", "loop", "budget"}),
-    frozenset({"permissions", "settings", "instructions"}),
+    frozenset({"ports", "caps", "clock", "folders", "images", "media"}),
+    frozenset({"transcript", "stops", "retry", "candidates", "turn", "walk", "call", "batch", "loop", "budget"}),
+    frozenset({"permissions", "settings", "configuration", "structured", "instructions"}),
     frozenset({"providers", "tools", "sessions"}),
-    frozenset({"agent", "app"}),
+    frozenset({"agent", "app", "attachments"}),
 )
 SEPARATE = (4,)
 """Layers whose rooms do not know each other. (In L3 `settings` writes the rules that `permissions` reads.)"""

@@ -1,39 +1,26 @@
 """From `provider/model` to a provider: what there is, what is ready, and why the rest is not.
 
 Importing this room loads no SDK and no HTTP library; a provider is made when it is first asked for, and lives until
-`close`. A new vendor is one entry in `_VENDORS`.
+`close`. What there is stands in `vendors`, how it was set up in `setups`, what runs on this machine in `local`.
 """
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 
+from agentcore.configuration import Configuration
 from agentcore.errors import BadRequest
 from agentcore.ports import Provider
-from agentcore.providers.anthropic import models as anthropic_models
-from agentcore.providers.anthropic.provider import AnthropicProvider
-from agentcore.providers.scripted.provider import ScriptedProvider
-from agentcore.providers.scripted.script import DEMO
+from agentcore.providers.answers import HttpProvider
+from agentcore.providers.catalogue import context_window, prices, vendor_of_host
+from agentcore.providers.endpoint import Endpoint
+from agentcore.providers.local import Seen, Target, look
+from agentcore.providers.setups import Setup, notices, set_up
+from agentcore.providers.vendors import DEMO, DIALECTS
 
-
-class _Checkable(Provider, Protocol):
-    """A provider that can tell before its first call what it lacks."""
-
-    def why_not(self) -> str | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Vendor:
-    make: Callable[[Mapping[str, str]], _Checkable]
-    models: tuple[str, ...]
-    """Offered to people; the first is the default one."""
-
-
-_VENDORS: dict[str, _Vendor] = {
-    "anthropic": _Vendor(AnthropicProvider, anthropic_models.OFFERED),
-    "scripted": _Vendor(lambda environ: ScriptedProvider(), (DEMO,)),
-}
-"""In the order in which a default is looked for; `scripted` comes last, it is always ready."""
+LOOK_AGAIN_S = 30.0  # what runs on this machine is asked at most this often for the sake of a list
+_DEMO_MODEL = f"scripted/{DEMO}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,51 +35,175 @@ class ProviderStatus:
     """What to do when it is not ready."""
 
 
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """What is known about a model without asking its vendor. None: unknown."""
+
+    name: str
+    context_window: int | None
+    """Tokens."""
+    input_usd: float | None
+    """Per million tokens, as `output_usd`; the price of short requests where long ones cost more."""
+    output_usd: float | None
+
+
 class Providers:
     """The providers of one process. Makes each at most once; synchronous, so no two callers can make two."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._made: dict[str, _Checkable] = {}
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        configuration: Configuration | None = None,
+        *,
+        loading: Callable[[], AbstractContextManager[None]] = nullcontext,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`loading` is entered around the making of each client, in a worker thread: what is loaded then stays."""
+        configuration = configuration or Configuration()
+        self._setups: dict[str, Setup] = {}
+        for setup in set_up(environ, configuration.providers):
+            self._setups.setdefault(setup.name, setup)
+        self.aliases = configuration.aliases
+        self._loading = loading
+        self._clock = clock
+        self._seen: dict[str, Seen] = {}
+        self._looked_at: float | None = None
+        self._made: dict[str, Provider] = {}
+
+    # --- names ---
 
     def parse(self, model: str) -> tuple[str, str]:
-        """Split `provider/model`; the model may hold slashes. Raises: BadRequest with what to send instead."""
-        provider, slash, name = model.partition("/")
-        known = ", ".join(_VENDORS)
+        """Split `provider/model`, or the short name of one; the model may hold slashes.
+
+        Raises: BadRequest with what to send instead.
+        """
+        provider, slash, name = self.aliases.get(model, model).partition("/")
         if not slash or not name:
             example = self.default_model()
-            raise BadRequest(f"A model is named provider/model, such as {example}; the providers are {known}.")
-        if provider not in _VENDORS:
-            raise BadRequest(f"There is no provider of the name {provider[:40]!r}; the providers are {known}.")
+            short = f", or by a short name: {', '.join(self.aliases)}" if self.aliases else ""
+            raise BadRequest(f"A model is named provider/model, such as {example}{short}; {self._known()}.")
+        if provider not in self._setups:
+            raise BadRequest(f"There is no provider of the name {provider[:40]!r}; {self._known()}.")
         return provider, name
+
+    def full_name(self, model: str) -> str:
+        """Return `provider/model`, of a short name as well. Raises: BadRequest."""
+        return "/".join(self.parse(model))
 
     def get(self, name: str) -> Provider:
         """Return the provider of that name, ready or not. Raises: BadRequest."""
-        return self._get(name)
+        if name not in self._setups:
+            raise BadRequest(f"There is no provider of the name {name[:40]!r}; {self._known()}.")
+        if name not in self._made:
+            self._made[name] = self._make(self._setups[name])
+        return self._made[name]
+
+    # --- choosing ---
+
+    def choose(self) -> str:
+        """Name the model to use when nobody chose one; asks the servers on this machine only where there is no key."""
+        if self._first_with_key() is None:
+            self.look(LOOK_AGAIN_S)
+        return self.default_model()
 
     def default_model(self) -> str:
-        """Name the first model of the first provider that is ready."""
-        name = next(name for name in _VENDORS if self._get(name).why_not() is None)
-        return f"{name}/{_VENDORS[name].models[0]}"
+        """Name the first model of the first provider that is ready, as far as it is known without asking."""
+        return self._first_with_key() or self._first_nearby() or _DEMO_MODEL
+
+    def look(self, max_age_s: float = 0.0) -> None:
+        """Ask the model servers on this machine what they have, unless that was done in the last `max_age_s`.
+
+        Blocks for a quarter of a second at most; where nothing runs, for a few milliseconds.
+        """
+        now = self._clock()
+        if self._looked_at is not None and now - self._looked_at < max_age_s:
+            return
+        self._looked_at = now
+        asked = [setup for setup in self._setups.values() if setup.is_asked]
+        targets = [Target(setup.list_url, next(iter(setup.endpoint.key.secrets), "")) for setup in asked]
+        self._seen = dict(zip((setup.name for setup in asked), look(targets), strict=True))
+
+    # --- telling ---
 
     def describe(self) -> list[ProviderStatus]:
         """Tell about every provider, in the order of preference."""
-        found = []
-        for name, vendor in _VENDORS.items():
-            why_not = self._get(name).why_not()
-            found.append(ProviderStatus(name, vendor.models, ready=why_not is None, why_not=why_not))
-        return found
+        return [self.status(setup.name) for setup in self._setups.values() if setup.is_shown]
+
+    def status(self, name: str) -> ProviderStatus:
+        """Tell about one provider that `parse` knows."""
+        setup = self._setups[name]
+        why_not = self._why_not(setup)
+        return ProviderStatus(name, self._models(setup), ready=why_not is None, why_not=why_not)
+
+    def why_not(self, name: str) -> str | None:
+        """Say why a provider is not ready, as far as it is known without asking anyone; None when nothing is wrong."""
+        return self._setups[name].why_not()
+
+    def models(self, name: str) -> list[ModelStatus]:
+        """Tell about the models that a provider offers."""
+        endpoint = self._endpoint(self._setups[name])
+        vendor, window = endpoint.vendor, endpoint.context_length
+        return [
+            ModelStatus(model, window or context_window(vendor, model), *prices(vendor, model))
+            for model in self._models(self._setups[name])
+        ]
+
+    def notices(self) -> list[str]:
+        """What a person should know at the start, a sentence each: sections that are wrong, keys in the open."""
+        broken = [setup.endpoint.problem for setup in self._setups.values() if setup.endpoint.problem]
+        return [*broken, *notices(list(self._setups.values()))]
+
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """Environment variables that hold keys: not for the model's tools."""
+        return frozenset(name for setup in self._setups.values() for name in setup.key_variables)
+
+    # --- its life ---
 
     async def close(self) -> None:
         made, self._made = self._made, {}
         for provider in made.values():
             await provider.close()
 
-    def _get(self, name: str) -> _Checkable:
-        if name not in _VENDORS:
-            raise BadRequest(
-                f"There is no provider of the name {name[:40]!r}; the providers are {', '.join(_VENDORS)}."
-            )
-        if name not in self._made:
-            self._made[name] = _VENDORS[name].make(self._environ)
-        return self._made[name]
+    # --- inside ---
+
+    def _make(self, setup: Setup) -> Provider:
+        provider = DIALECTS[setup.type].make(self._endpoint(setup))
+        if isinstance(provider, HttpProvider):
+            provider.loading = self._loading
+        return provider
+
+    def _endpoint(self, setup: Setup) -> Endpoint:
+        """Say whose prices count; only here, since that reads the catalogue."""
+        endpoint = setup.endpoint
+        return endpoint if endpoint.vendor else replace(endpoint, vendor=vendor_of_host(endpoint.host) or "")
+
+    def _models(self, setup: Setup) -> tuple[str, ...]:
+        seen = self._seen.get(setup.name)
+        return seen.models if seen is not None and seen.models else setup.models
+
+    def _why_not(self, setup: Setup) -> str | None:
+        problem = setup.why_not()
+        if problem is not None or not setup.is_asked:
+            return problem
+        title, place = setup.endpoint.title, setup.endpoint.base_url
+        seen = self._seen.get(setup.name)
+        if seen is None:
+            return f"{title} was not asked yet whether it runs: look again in a moment."
+        if not seen.answers:
+            return f"{title} does not answer at {place}: start it, or correct {setup.endpoint.url_source}."
+        if setup.is_named or seen.models:
+            return None  # whoever set it up by hand knows that it talks, whether it lists its models or not
+        what = "has no model that can chat: give it one" if seen.models is not None else "is not what answers there"
+        return f"{title} at {place}: it {what}."
+
+    def _first_with_key(self) -> str | None:
+        keyed = (one for one in self._setups.values() if one.models and not one.is_asked and one.type != "scripted")
+        return next((f"{one.name}/{one.models[0]}" for one in keyed if one.why_not() is None), None)
+
+    def _first_nearby(self) -> str | None:
+        nearby = ((setup, self._seen[setup.name].models) for setup in self._setups.values() if setup.name in self._seen)
+        return next((f"{setup.name}/{models[0]}" for setup, models in nearby if models), None)
+
+    def _known(self) -> str:
+        return f"the providers are {', '.join(self._setups)}"

@@ -2,7 +2,8 @@
 
 Follows the rules of Server-Sent Events for line ends (LF, CRLF, CR), comments, several data lines and a byte order
 mark, and takes the bytes in any pieces. Hands out the data of each event; names, ids and retry times are ignored,
-because every vendor repeats in the data what it needs. Knows nothing of JSON, with one exception: see `finish`.
+because every vendor repeats in the data what it needs. Knows nothing of JSON, with one exception: see `finish`. A
+line `error: …`, which is no event but what GPUStack sends when it fails, is handed out as it stands.
 Works on the path of every delta, so the usual event costs one regular expression.
 """
 
@@ -11,6 +12,10 @@ import re
 from pydantic_core import from_json
 
 MAX_EVENT_BYTES = 32 * 1024 * 1024  # above the largest answer that a vendor sends in one event (images, documents)
+
+DONE = b"[DONE]"
+"""What ends the streams of OpenAI and those who follow it; no JSON."""
+BARE_ERROR = b"error:"
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _USUAL_EVENT = re.compile(rb"(?:event:[^\n]*\n)?data: ?([^\n]*)")
@@ -45,11 +50,16 @@ class SseSplitter:
             blocks[0] = blocks[0].removeprefix(_BYTE_ORDER_MARK)
         return [data for block in blocks if (data := _data_of(block))]
 
+    @property
+    def is_inside_event(self) -> bool:
+        """Whether bytes are held that are more than comments: where the stream ends so, it may have been cut."""
+        return any(line and not line.startswith(b":") for line in self._held.split(b"\n"))
+
     def finish(self) -> bytes | None:
-        """Return the data of a last event that lacks its blank line, if its JSON is whole: some servers end so."""
+        """Return the data of a last event that lacks its blank line, if it is whole: some servers end so."""
         data = _data_of(bytes(self._held).removeprefix(_BYTE_ORDER_MARK).strip(b"\n"))
         self._held.clear()
-        return data if data and _is_json(data) else None
+        return data if data and _is_whole(data) else None
 
     def _with_lf(self, chunk: bytes) -> bytes:
         """Write every line end as LF. A CR ends its line at once; an LF that follows in the next chunk is its tail."""
@@ -64,11 +74,16 @@ def _data_of(block: bytes) -> bytes | None:
     """The data of one event, without its final line end; None where the block has none (comments, keep-alives)."""
     if usual := _USUAL_EVENT.fullmatch(block):
         return usual[1]
-    lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
-    return b"\n".join(lines) if lines else None
+    lines = block.split(b"\n")
+    if error := next((line for line in lines if line.startswith(BARE_ERROR)), None):
+        return error
+    data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+    return b"\n".join(data) if data else None
 
 
-def _is_json(data: bytes) -> bool:
+def _is_whole(data: bytes) -> bool:
+    if data == DONE or data.startswith(BARE_ERROR):
+        return True
     try:
         from_json(data)
     except ValueError:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from agentcore.encoding import head_of
 from agentcore.events import EVENTS, AssistantMessage, ToolEnd, UserMessage
-from agentcore.messages import ToolCall, ToolResult
+from agentcore.messages import ToolCall
 from agentcore.session import HistoryMessage
 
 _SHOWN = frozenset({"user_message", "assistant_message", "tool_end"})
@@ -71,5 +71,5 @@ def _results(said: HistoryMessage, batch: list[ToolEnd], index: int) -> HistoryM
     """What the calls of a message came to, in their order."""
     order = {block.id: place for place, block in enumerate(said.content) if isinstance(block, ToolCall)}
     ends = sorted(batch, key=lambda end: order.get(end.call_id, len(said.content)))
-    content = tuple(ToolResult(call_id=end.call_id, content=end.output, is_error=end.is_error) for end in ends)
+    content = tuple(end.result() for end in ends)
     return HistoryMessage(index=index, id=f"{said.id}-results", seq=batch[-1].seq, role="user", content=content)

@@ -32,7 +32,6 @@ from agentcore.events import (
     UsageReport,
     UserMessage,
 )
-from agentcore.messages import ToolResult
 from agentcore.session import Settings
 from agentcore.sessions.journal import damaged
 from agentcore.sessions.log import STRIDE
@@ -83,6 +82,8 @@ class History:
     """Every resolution, by request id: what a late answer is told."""
     open_turn: int | None = None
     """The turn that has no `turn_end`."""
+    is_unanswered: bool = False
+    """The last turn's model call has not answered: failed, cut, or not even begun."""
     is_calling: bool = False
     """Its model call has no `model_end`."""
     last_stop: str = ""
@@ -169,6 +170,7 @@ def _apply_record(history: History, record: Record) -> None:
         case Prompt():
             history.run = OpenRun(record)
             history.ledger.begin_run()
+            history.is_unanswered = False
             history.modified = record.ts
             if history.settings.title is None:
                 history.settings = history.settings.model_copy(update={"title": title_from(record.text)})
@@ -207,6 +209,7 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             history.was_busy = busy
         case TurnStart(turn=turn):
             ledger.turns = history.open_turn = turn
+            history.is_unanswered = True
         case TurnEnd():
             history.open_turn = None
         case ModelStart():
@@ -216,12 +219,14 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
         case AssistantMessage(message=message):
             transcript.add_assistant(message)
             ledger.text = message.text
-        case UsageReport(spent=spent):
-            ledger.spend(spent)
+            history.is_unanswered = False
+        case UsageReport(spent=spent, spent_usd=spent_usd):
+            ledger.spend(spent, spent_usd)
+            history.is_unanswered = False
         case ToolStart(call_id=call_id):
             history.started.add(call_id)
-        case ToolEnd(call_id=call_id, output=output, is_error=is_error):
-            transcript.add_result(ToolResult(call_id=call_id, content=output, is_error=is_error))
+        case ToolEnd(call_id=call_id):
+            transcript.add_result(event.result())
             history.started.discard(call_id)
             history.answered.pop(call_id, None)
         case Done():
@@ -241,7 +246,7 @@ def updated(settings: Settings, change: SessionUpdated) -> Settings:
     return settings.model_copy(update=fields)
 
 
-def title_from(text: str) -> str:
-    """A session's title until a person gives it one: the first line of its first prompt, shortened."""
+def title_from(text: str) -> str | None:
+    """A session's title until a person gives it one: the first line of its first prompt, shortened; None for none."""
     line = " ".join(text.split("\n", 1)[0].split())
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
+    return (line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…") or None

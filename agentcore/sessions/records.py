@@ -5,9 +5,10 @@ An event has `seq` as its second field; a record never has one.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
 from agentcore.encoding import escape_separators
+from agentcore.messages import Document, Image, Text
 from agentcore.ports import ToolDefinition
 from agentcore.session import Settings
 from agentcore.values import Value
@@ -43,6 +44,13 @@ class Prompt(Value):
     prompt_id: str
     run_id: str
     text: str
+    attachments: Annotated[
+        tuple[Annotated[Text | Image | Document, Field(discriminator="type")], ...],
+        Field(exclude_if=lambda blocks: not blocks),
+    ] = ()
+    """What goes before the text."""
+    output_schema: dict[str, JsonValue] | None = None
+    """JSON Schema that the answer has to satisfy."""
     ts: float
 
 

@@ -12,6 +12,7 @@ from agentcore.errors import AmbiguousPrefix, NotFound, Unprocessable
 from agentcore.ids import SESSION_ID, new_session_id
 from agentcore.ports import Clock
 from agentcore.session import HistoryMessage, Settings, Summary
+from agentcore.sessions.blobs import BlobStore
 from agentcore.sessions.display import display
 from agentcore.sessions.fold import History, fold
 from agentcore.sessions.journal import FILE_NAME, Journal, remove_unowned
@@ -32,6 +33,7 @@ class OpenSession:
     directory: Path
     log: JournalLog
     history: History
+    blobs: BlobStore
     repaired: str | None = None
     """What was mended while loading, for a notice."""
 
@@ -54,7 +56,9 @@ class SessionStore:
         meta = Meta(session=session, cwd=str(cwd), created=now, settings=settings)
         journal = Journal.create(directory, [encode_record(meta), encode_record(Load(base=0, ts=now))])
         history = History(meta=meta, settings=settings, reserved=STRIDE - 1, modified=now)
-        return OpenSession(session, directory, JournalLog(session, journal, 0, self._clock), history)
+        return OpenSession(
+            session, directory, JournalLog(session, journal, 0, self._clock), history, BlobStore(directory)
+        )
 
     def open(self, session: str) -> OpenSession:
         """Load a session for writing, by its whole id.
@@ -78,10 +82,13 @@ class SessionStore:
             base = history.next_base
             journal.append(encode_record(Load(base=base, ts=self._clock.now())))
             journal.sync()  # reserved for good before the first number is given out
+            blobs = BlobStore(directory)
+            blobs.sweep()
         except BaseException:
             journal.close()
             raise
-        return OpenSession(session, directory, JournalLog(session, journal, base, self._clock), history, repaired)
+        log = JournalLog(session, journal, base, self._clock)
+        return OpenSession(session, directory, log, history, blobs, repaired)
 
     def sweep(self) -> None:
         """Remove what creations left behind that were killed half way; one that is going on is young."""
@@ -125,6 +132,10 @@ class SessionStore:
         path = self._find(session) / FILE_NAME
         end = whole_size(path) if size is None else size
         return display(read_lines(path, end), after_seq=after_seq, limit=limit), last_number(path, end)
+
+    def blob(self, session: str, blob: str) -> bytes:
+        """The bytes of an image or document of a session, loaded or not. Raises: NotFound, KeyError."""
+        return BlobStore(self._find(session)).get(blob)
 
     def lines_after(self, session: str, seq: int, before: int) -> list[bytes]:
         """The next durable events behind number `seq` and below `before`, as encoded lines; see `read_after`."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Tool
+from agentcore.ports import Blobs, Tool
 from agentcore.tools.bash import BashTool
 from agentcore.tools.edit import EditTool, MultiEditTool
 from agentcore.tools.editor import FileEditor
@@ -18,12 +18,12 @@ from agentcore.tools.write import WriteTool
 
 
 def builtin_tools(
-    workspace: Workspace, environ: Mapping[str, str], *, versions: FileVersions | None = None
+    workspace: Workspace, environ: Mapping[str, str], blobs: Blobs, *, versions: FileVersions | None = None
 ) -> tuple[Tool, ...]:
     """Make a fresh set, sorted by name.
 
-    `environ` is what commands inherit; secrets in it are withheld. `versions` is the record of what was read, to be
-    handed over where two sets belong to one session.
+    `environ` is what commands inherit; secrets in it are withheld. `blobs` keeps the pictures that are shown.
+    `versions` is the record of what was read, to be handed over where two sets belong to one session.
     """
     versions = versions or FileVersions()
     editor = FileEditor(workspace, versions)
@@ -35,7 +35,7 @@ def builtin_tools(
         GrepTool(workspace, environ),
         LsTool(workspace),
         MultiEditTool(editor),
-        ReadTool(workspace, versions),
+        ReadTool(workspace, versions, blobs),
         TodoTool(),
         WriteTool(editor),
     )

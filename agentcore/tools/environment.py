@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 _SECRET = re.compile(
-    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY|(?:^|_)(?:KEY|KEY_ID|PASS|PWD|AUTH))S?$",
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY|CUSTOM_HEADER|(?:^|_)(?:KEY|KEY_ID|PASS|PWD|AUTH))S?$",
     re.IGNORECASE,
 )
 _SHELL_OWN = frozenset({"PWD", "OLDPWD"})  # folders, not passwords

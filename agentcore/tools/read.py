@@ -1,7 +1,8 @@
-"""The tool `read`: a text file as numbered lines, within bounds whatever its size or the length of its lines."""
+"""The tool `read`: a text file as numbered lines within bounds; a picture or a PDF as itself."""
 
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import BinaryIO
 from pydantic import Field
 
 from agentcore.caps import HARD_LIMIT_BYTES, safe_text
+from agentcore.errors import StorageUnavailable, Unprocessable
+from agentcore.media import MAX_FILE_BYTES, TEXT, keep, kind_of
+from agentcore.messages import Attachment, Image
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports import Blobs, Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.editor import BOM, SNIFFED_BYTES, is_binary
 from agentcore.tools.files import entries_of, open_regular, opened_folder, take_snapshot
 from agentcore.tools.inputs import Plain
@@ -34,12 +38,20 @@ class ReadInput(Value):
     limit: int | None = Field(default=None, ge=1, description=f"Lines to read; {MAX_LINES} unless set.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A picture or a PDF as it lies on disk."""
+
+    data: bytes
+    name: str
+
+
 class ReadTool:
     spec = ToolSpec(
         name="read",
         description=(
             "Read a text file as numbered lines (number, tab, line). Long files come in parts: go on with offset. "
-            "A file must be read before it can be changed."
+            "A picture or a PDF is shown as such. A file must be read before it can be changed."
         ),
         input=ReadInput,
         read_only=True,
@@ -48,31 +60,45 @@ class ReadTool:
         output_limit_bytes=HARD_LIMIT_BYTES,  # it keeps within bounds by itself, in whole lines
     )
 
-    def __init__(self, workspace: Workspace, versions: FileVersions) -> None:
+    def __init__(self, workspace: Workspace, versions: FileVersions, blobs: Blobs) -> None:
         self._workspace = workspace
         self._versions = versions
+        self._blobs = blobs
 
     async def run(self, input: ReadInput, room: ToolRoom) -> Outcome:
-        return Outcome(await read_in_thread(self._read, input))
+        found = await read_in_thread(self._read, input)
+        return Outcome(found) if isinstance(found, str) else await self._shown(found, input)
 
     def preview(self, input: ReadInput) -> None:
         return None
 
-    def _read(self, input: ReadInput) -> str:
+    async def _shown(self, found: _Shown, input: ReadInput) -> Outcome:
+        try:
+            attachment = await keep(found.data, self._blobs, found.name)
+        except (Unprocessable, StorageUnavailable) as error:
+            raise ToolError(f"{input.file_path} cannot be shown. {error}") from error
+        return Outcome(_line_about(attachment, input.file_path), attachments=(attachment,))
+
+    def _read(self, input: ReadInput) -> str | _Shown:
         with failures_told(input.file_path):
             real = self._workspace.resolve_readable(input.file_path)
             try:
                 with opened_folder(real.parent) as folder, open_regular(folder, real.name or ".") as file:
-                    return self._numbered(file, real, input)
+                    return self._contents(file, real, input)
             except FileNotFoundError as error:
                 raise ToolError(f"{input.file_path} does not exist.{self._similar(real)}") from error
 
-    def _numbered(self, file: BinaryIO, real: Path, input: ReadInput) -> str:
+    def _contents(self, file: BinaryIO, real: Path, input: ReadInput) -> str | _Shown:
         snapshot = take_snapshot(file)
         file.seek(0)
-        if is_binary(snapshot.data or file.read(SNIFFED_BYTES)):
+        start = snapshot.data or file.read(SNIFFED_BYTES)
+        if kind_of(start) not in (TEXT, None):
+            file.seek(0)
+            data = snapshot.data or file.read(MAX_FILE_BYTES + 1)  # one more: then it is refused as too large
+            return _Shown(data, safe_name(real.name))
+        if is_binary(start):
             size_bytes = snapshot.status.st_size
-            raise ToolError(f"{input.file_path} is a binary file ({size_bytes} bytes): read shows text only")
+            raise ToolError(f"{input.file_path} is a binary file ({size_bytes} bytes): it cannot be shown")
         file.seek(0)
         text = numbered_lines(file if snapshot.data is None else io.BytesIO(snapshot.data), input.offset, input.limit)
         self._versions.remember(real, snapshot.version)
@@ -88,6 +114,13 @@ class ReadTool:
             return ""
         near = get_close_matches(real.name, sorted(names), n=3)
         return f" Close names in its folder: {', '.join(map(safe_name, near))}." if near else ""
+
+
+def _line_about(attachment: Attachment, path: str) -> str:
+    size = f"{attachment.size_bytes:,} bytes"
+    if isinstance(attachment, Image):
+        size = f"{attachment.width} x {attachment.height} pixels, {size}"
+    return f"{path} is shown with this result: {attachment.media_type}, {size}"
 
 
 def numbered_lines(file: BinaryIO, offset: int | None, limit: int | None) -> str:

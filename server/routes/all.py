@@ -1,6 +1,6 @@
 """Every endpoint; the router and `openapi.yaml` are both made from this table."""
 
-from server.routes import events, health, history, permissions, prompts, sessions
+from server.routes import blobs, events, health, history, permissions, prompts, sessions
 from server.routes.table import Endpoint
 from server.schemas import Snapshot
 
@@ -9,6 +9,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *sessions.ENDPOINTS,
     *history.ENDPOINTS,
     *prompts.ENDPOINTS,
+    *blobs.ENDPOINTS,
     *permissions.ENDPOINTS,
     *events.ENDPOINTS,
 )

@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +13,7 @@ from server.routes.table import Endpoint
 from server.schemas import Health, Info, ProviderInfo, SandboxInfo, TicketAnswer, TicketBody
 from server.tickets import Tickets
 
-FEATURES = ("prompts", "permissions", "replay", "tickets", "resume")
+FEATURES = ("prompts", "permissions", "replay", "tickets", "resume", "attachments", "output_schema", "retry")
 
 
 async def health(_request: Request) -> Response:
@@ -26,7 +27,7 @@ async def info(request: Request) -> Response:
         ProviderInfo(name=one.name, models=one.models, ready=one.ready, why_not=one.why_not)
         for one in app.providers.describe()
     )
-    return respond(
+    response = respond(
         Info(
             version=version("agentcore-server"),
             cwd=roots[0],
@@ -37,6 +38,8 @@ async def info(request: Request) -> Response:
             features=FEATURES,
         )
     )
+    response.background = BackgroundTask(app.look_nearby)  # after the answer: for whoever asks next
+    return response
 
 
 async def openapi(_request: Request) -> Response:

@@ -1,25 +1,49 @@
 """Prompts and what ends them."""
 
+from collections.abc import Sequence
+from typing import assert_never
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from agentcore.agent import RunResult
+from agentcore.attachments import Attachments, PromptBlock, check_total
+from agentcore.errors import BadRequest, Unprocessable
+from agentcore.events import Error
 from server.bodies import read_body
 from server.live import LiveSession
 from server.problems import Problem
 from server.routes.context import hub_of, live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import CancelAnswer, Empty, PromptAccepted, PromptBody, PromptDone, RunError
+from server.schemas import (
+    AttachedBlob,
+    AttachedData,
+    AttachedPath,
+    CancelAnswer,
+    Empty,
+    PromptAccepted,
+    PromptAttachment,
+    PromptBody,
+    PromptDone,
+    RunError,
+)
 
 
 async def prompt(request: Request) -> Response:
     """Accept a prompt: 202 when it is durable, or 200 at its own `done` with `wait`."""
     body = await read_body(request, PromptBody)
     live = await live_of(request)
-    hub_of(request).refuse_draining()
-    if not body.text.strip():
+    hub = hub_of(request)
+    hub.refuse_draining()
+    text = body.text if body.text.strip() else ""
+    if not (text or body.attachments):
         raise Problem("bad_request", "The prompt is empty: send some `text`.")
-    accepted = live.prompt(body.text)
+    attachments: tuple[PromptBlock, ...] = ()
+    if body.attachments:
+        live.check_prompt()  # before work that may take seconds; what counts is asked again below, in one step
+        attachments = await _blocks(live, body.attachments)
+        hub.refuse_draining()
+    accepted = live.prompt(text, attachments, body.output_schema)
     return await _answer(live, accepted, wait=body.wait)
 
 
@@ -44,6 +68,30 @@ async def clear(request: Request) -> Response:
     return no_content()
 
 
+async def _blocks(live: LiveSession, attached: Sequence[PromptAttachment]) -> tuple[PromptBlock, ...]:
+    """Everything that is attached, checked and durable. Raises: BadRequest, Unprocessable, StorageUnavailable."""
+    blocks: list[PromptBlock] = []
+    for number, one in enumerate(attached, 1):
+        try:
+            blocks.append(await _block(live.agent.attachments, one))
+        except (BadRequest, Unprocessable) as error:
+            raise Problem(error.code, f"Attachment {number} cannot be used: {error}") from error
+    check_total(blocks)
+    return tuple(blocks)
+
+
+async def _block(attachments: Attachments, attached: PromptAttachment) -> PromptBlock:
+    match attached:
+        case AttachedBlob(blob=blob):
+            return await attachments.of_blob(blob)
+        case AttachedPath(path=path):
+            return await attachments.of_path(path)
+        case AttachedData(media_type=media_type, data=data):
+            return await attachments.of_data(media_type, data)
+        case _:
+            assert_never(attached)
+
+
 async def _answer(live: LiveSession, accepted: PromptAccepted, *, wait: bool) -> Response:
     outcome = live.outcome_of(accepted.prompt_id) if wait else None
     await live.agent.log.sync()
@@ -62,9 +110,15 @@ def _done(accepted: PromptAccepted, result: RunResult) -> PromptDone:
         prompt_id=accepted.prompt_id,
         text=result.text,
         stop_reason=result.stop_reason,
-        error=None if error is None else RunError(code=error.code, text=error.text, retryable=error.retryable),
+        error=None if error is None else _error(error),
         usage=result.usage,
+        cost_usd=result.cost_usd,
+        structured=result.structured,
     )
+
+
+def _error(error: Error) -> RunError:
+    return RunError(code=error.code, text=error.text, retryable=error.retryable, retry_after=error.retry_after)
 
 
 _FIND_PROBLEMS = ("not_found", "ambiguous_prefix")
@@ -77,7 +131,14 @@ ENDPOINTS = (
         "Send a prompt: 202 when it is kept, or with `wait` 200 when it is done.",
         {200: PromptDone, 202: PromptAccepted},
         body=PromptBody,
-        problems=(*_FIND_PROBLEMS, "session_busy", "session_closed", "draining", "storage_unavailable"),
+        problems=(
+            *_FIND_PROBLEMS,
+            "session_busy",
+            "session_closed",
+            "draining",
+            "storage_unavailable",
+            "unprocessable",
+        ),
     ),
     Endpoint(
         "POST",

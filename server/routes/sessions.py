@@ -6,6 +6,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from agentcore.app import App
 from agentcore.events import SessionUpdated
 from agentcore.session import Settings, Summary
 from server.bodies import read_body, read_query
@@ -41,7 +42,7 @@ async def list_sessions(request: Request) -> Response:
 
 async def create_session(request: Request) -> Response:
     body, hub = await read_body(request, CreateSession), hub_of(request)
-    given = _given(body)
+    given = _given(body, hub.app)
     settings = hub.app.config.defaults.model_copy(update=given)
     hub.app.validate(settings)
     folder = hub.app.work_folder(body.cwd)
@@ -67,7 +68,7 @@ async def get_session(request: Request) -> Response:
 
 async def patch_session(request: Request) -> Response:
     body, live = await read_body(request, PatchSession), await live_of(request)
-    given = _given(body)
+    given = _given(body, hub_of(request).app)
     if not given:
         raise Problem("bad_request", f"Nothing to change: send at least one of {', '.join(_SETTINGS)}.")
     hub_of(request).app.validate(Settings(**given))
@@ -80,9 +81,12 @@ async def delete_session(request: Request) -> Response:
     return no_content()
 
 
-def _given(body: SessionSettings) -> dict[str, Any]:
-    """The settings that a body names."""
-    return {name: value for name in _SETTINGS if (value := getattr(body, name)) is not None}
+def _given(body: SessionSettings, app: App) -> dict[str, Any]:
+    """The settings that a body names; a model with its full name, which outlives the short one. Raises: BadRequest."""
+    given = {name: value for name in _SETTINGS if (value := getattr(body, name)) is not None}
+    if "model" in given:
+        given["model"] = app.providers.full_name(given["model"])
+    return given
 
 
 async def _change(live: LiveSession, given: dict[str, Any]) -> None:

@@ -31,5 +31,8 @@ class Endpoint:
     problems: tuple[str, ...] = field(default=())
     stream: bool = False
     media_type: str = "application/json"
+    """Of the answer; other than JSON it has no model, and `*/*` stands for bytes of any kind."""
     public: bool = False
     """Answered without a bearer token."""
+    raw_body: tuple[str, ...] = ()
+    """The media types of the bytes that it takes instead of JSON; `text/*` is a range."""

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from tests.benchmarks import connections, micro, startup, streams, turns
+from tests.benchmarks import cancel, connections, deltas, micro, startup, streams, turns
 from tests.benchmarks.table import Row, Verdict, render
 
 Measure = Callable[[], list[Row]]
@@ -18,6 +18,8 @@ MEASURES: dict[str, Measure] = {
     "load": micro.load,
     "turn": turns.turn,
     "body": turns.body,
+    "deltas": deltas.deltas,
+    "cancel": cancel.cancel,
     "replay": streams.replay,
     "stalled": streams.stalled,
     "cycles": connections.cycles,

@@ -36,17 +36,17 @@ def _accept(listener: socket.socket) -> None:
 
 def _answer(connection: socket.socket) -> None:
     with connection, suppress(OSError):
-        wishes = _WISH.findall(_request(connection))
-        connection.sendall(_HEAD + b"".join(map(_event, _opening())))
-        left = int(wishes[-1]) if wishes else 1
-        delta = _event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": WORD}})
+        wishes = _WISH.findall(read_request(connection))
+        connection.sendall(opening())
+        left, word = int(wishes[-1]) if wishes else 1, delta()
         while left > 0:
-            connection.sendall(delta * min(left, _PIECE))
+            connection.sendall(word * min(left, _PIECE))
             left -= _PIECE
         connection.sendall(b"".join(map(_event, _closing())))
 
 
-def _request(connection: socket.socket) -> bytes:
+def read_request(connection: socket.socket) -> bytes:
+    """The body of one request."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(65536)
@@ -64,12 +64,18 @@ def _event(data: dict[str, object]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (str(data["type"]).encode(), json.dumps(data).encode())
 
 
-def _opening() -> list[dict[str, object]]:
+def opening() -> bytes:
+    """Everything of an answer up to its first word."""
     message = {"id": "m", "type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 1}}
-    return [
+    events: list[dict[str, object]] = [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
     ]
+    return _HEAD + b"".join(map(_event, events))
+
+
+def delta() -> bytes:
+    return _event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": WORD}})
 
 
 def _closing() -> list[dict[str, object]]:

@@ -1,5 +1,6 @@
 """A real server process under measurement, the model of `model.py` behind it, and a plain reader of its streams."""
 
+import os
 import re
 import socket
 import tempfile
@@ -56,6 +57,12 @@ class Served:
         found = _KIB.search((self._proc / "smaps_rollup").read_text())
         assert found is not None
         return int(found[1]) / 1024
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the process so far."""
+        fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def descriptors(self) -> int:

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from pathlib import Path
 
 import anyio
 import pytest
 from anyio import fail_after
 
-from agentcore.events import Done, PermissionRequest, PermissionResolved, SessionClosed
+from agentcore.events import Done, PermissionRequest, PermissionResolved, SessionClosed, UserMessage
+from agentcore.messages import Image, Text
 from agentcore_client.async_client import AsyncClient
 from agentcore_client.client import Client
 from agentcore_client.errors import ApiError
@@ -15,6 +17,7 @@ from agentcore_client.frames import StreamEvent, UnknownEvent, seq_of
 from agentcore_client.prompts import PromptEvent
 from agentcore_client.values import Answer
 from tests.daemon import Daemon
+from tests.pictures import picture
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +47,29 @@ def test_five_lines_are_enough(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) 
     assert history.last_seq >= end.seq
     assert not [event for event in events if isinstance(event, UnknownEvent)]
     assert (daemon.cwd / "agentcore-demo.txt").read_text() == "Shopping list\n- pears\n- bread\nHello from the demo\n"
+
+
+async def test_a_picture_goes_with_a_prompt(daemon: Daemon, tmp_path: Path) -> None:
+    data = picture(size=(9, 7))
+    (tmp_path / "a.png").write_bytes(data)
+    (daemon.cwd / "notes.md").write_text("# Notes")
+
+    with fail_after(PATIENCE_S), Client(daemon.url, daemon.token) as client:
+        session = client.create_session(daemon.cwd)
+        kept = session.upload(tmp_path / "a.png")
+        assert (kept.media_type, kept.size) == ("image/png", len(data))
+        session.submit("What is it?", attachments=[kept.attachment, {"path": "notes.md"}])
+        session.delete()
+        async with AsyncClient(daemon.url, daemon.token) as other:
+            again = await other.resume_session(session.id)
+            kept = await again.upload(tmp_path / "a.png")
+            assert kept == await again.upload(data)
+            async with aclosing(again.prompt("", attachments=[kept.attachment])) as stream:
+                message = await anext(event async for event in stream if isinstance(event, UserMessage))
+            said = [message.content for message in (await again.messages()).messages if message.role == "user"]
+    image = Image(blob=kept.blob, media_type="image/png", size_bytes=len(data), width=9, height=7)
+    assert said[0] == (image, Text(text="[Attached file: notes.md]\n# Notes"), Text(text="What is it?"))
+    assert (said[-1], message.content, message.display_text) == ((image,), (image,), "")
 
 
 async def test_second_reader_sees_the_same_events(daemon: Daemon) -> None:

@@ -47,6 +47,38 @@ def test_resume_and_continue_say_which_session(unruly: Unruly, client: Client, t
     ]
 
 
+UPLOADS = [
+    (b"\x89PNG\r\n", None, "image/png"),
+    (b"\xff\xd8\xff\xe0", None, "image/jpeg"),
+    (b"GIF89a", None, "image/gif"),
+    (b"RIFF____WEBP", None, "image/webp"),
+    (b"%PDF-1.7", None, "application/pdf"),
+    (b"# Title", None, "text/plain"),
+    (b"# Title", "text/markdown", "text/markdown"),
+]
+
+
+@pytest.mark.parametrize(("data", "media_type", "sent_as"), UPLOADS)
+def test_an_upload_says_what_its_bytes_are(
+    unruly: Unruly, client: Client, tmp_path: Path, data: bytes, media_type: str | None, sent_as: str
+) -> None:
+    unruly.replies = {f"POST {PATH}/blobs": (201, {"blob": "ab" * 32, "media_type": "image/png", "size": 9, "new": 1})}
+    session = client.session(SESSION)
+    (tmp_path / "file").write_bytes(data)
+    kept = session.upload(tmp_path / "file", media_type)
+    assert session.upload(data, media_type) == kept
+    assert (kept.attachment, kept.media_type, kept.size) == ({"blob": "ab" * 32}, "image/png", 9)
+    assert sent(unruly) == [("POST", f"{PATH}/blobs", data)] * 2
+    assert [seen.headers["Content-Type"] for seen in unruly.seen] == [sent_as] * 2
+
+
+def test_an_upload_is_sent_again_after_a_cut(unruly: Unruly, client: Client) -> None:
+    unruly.replies = {f"POST {PATH}/blobs": (201, {"blob": "ab" * 32, "media_type": "text/plain", "size": 1})}
+    unruly.features, unruly.drops = [], 1
+    assert client.session(SESSION).upload(b"x").size == 1
+    assert sent(unruly) == [("POST", f"{PATH}/blobs", b"x")] * 2
+
+
 def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -> None:
     accepted = {"session": SESSION, "prompt_id": "p", "after_seq": 4, "disposition": "started"}
     unruly.replies = {

@@ -26,6 +26,7 @@ from anyio import fail_after, to_thread
 from server import discovery
 from server.discovery import Running
 from tests.daemon import COMMAND, Daemon
+from tests.pictures import picture
 
 COOKBOOK = Path(__file__).parents[2] / "clients" / "curl"
 PATIENCE_S = 30.0
@@ -377,6 +378,34 @@ def test_messages_and_clear(cook: Cook, session: str) -> None:
     history = cook.json("11-messages.sh", session)
     assert "remember this" in json.dumps(history["messages"][0])
     assert cook.json("11-messages.sh", session, str(history["last_seq"]))["messages"] == []
+
+
+@in_both_shells
+@pytest.mark.parametrize("size", [None, (9, 7)])
+def test_image_is_uploaded_and_shown(cook: Cook, session: str, tmp_path: Path, size: tuple[int, int] | None) -> None:
+    mine = tmp_path / "mine.png"
+    mine.write_bytes(picture(size=size or (1, 1)))
+    accepted = cook.json("16-image.sh", session, 'What "is" this?', *([str(mine)] if size else []))
+    assert accepted["disposition"] == "started"
+    cook.open_request(session)
+    image, text = cook.json("11-messages.sh", session)["messages"][0]["content"]
+    assert (image["type"], (image["width"], image["height"])) == ("image", size or (1, 1))
+    assert text == {"type": "text", "text": 'What "is" this?'}
+
+
+def test_image_that_is_none_is_refused_with_the_reason(cook: Cook, session: str, tmp_path: Path) -> None:
+    (tmp_path / "none.png").write_bytes(b"no picture")
+    refused = cook.json("16-image.sh", session, "x", str(tmp_path / "none.png"), exits=22)
+    assert refused["code"] == "unprocessable"
+    assert cook.json("11-messages.sh", session)["messages"] == []
+
+
+@in_both_shells
+def test_an_answer_of_a_given_form_comes_checked(cook: Cook, session: str) -> None:
+    done = cook.json("17-structured.sh", session, 'a "structured" list')
+    assert done["structured"] == {"title": "Shopping list", "items": ["apples", "bread"]}
+    refused = cook.json("17-structured.sh", session, "structured", '{"type": "array"}', exits=22)
+    assert refused["code"] == "bad_request"
 
 
 def test_closed_session_is_gone_until_it_is_resumed(cook: Cook) -> None:

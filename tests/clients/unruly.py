@@ -160,7 +160,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _take(self) -> None:
         size = int(self.headers.get("Content-Length", 0))
-        body = json.loads(self.rfile.read(size)) if size else None
+        raw = self.rfile.read(size)
+        is_json = self.headers.get("Content-Type") == "application/json"
+        body = json.loads(raw) if is_json and size else raw or None
         path = self.path.partition("?")[0]
         self.unruly.seen.append(Seen(self.command, self.path, dict(self.headers), body))
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":

@@ -5,11 +5,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 import pytest
+from pydantic_core import to_json
 
 from agentcore.errors import ProviderError
-from agentcore.messages import Message, Text, ToolCall
+from agentcore.messages import Message, Opaque, Text, ToolCall
 from agentcore.ports import Finished, ModelRequest, Provider, TextPart, ToolCallPart
 from agentcore.providers.anthropic.provider import AnthropicProvider
+from agentcore.providers.compatible.provider import CompatibleProvider
+from agentcore.providers.endpoint import Endpoint, Key
+from agentcore.providers.gemini.provider import GeminiProvider
+from agentcore.providers.ollama.provider import OllamaProvider
+from agentcore.providers.openai.provider import OpenAIProvider
 from agentcore.providers.scripted.provider import ScriptedProvider
 from agentcore.providers.scripted.script import Script
 from tests.recordings import CannedServer, event_stream, http_answer
@@ -39,6 +45,38 @@ ANSWER = event_stream(
     {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 4}},
     {"type": "message_stop"},
 )
+RESPONSES_CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "ls", "arguments": '{"path":"."}'}
+RESPONSES_TEXT = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Two words"}]}
+RESPONSES_END = {"status": "completed", "usage": {"input_tokens": 3, "output_tokens": 4}}
+RESPONSES_ANSWER = event_stream(
+    {"type": "response.created", "response": {}},
+    {"type": "response.output_item.added", "output_index": 0, "item": {**RESPONSES_TEXT, "content": []}},
+    {"type": "response.output_text.delta", "output_index": 0, "delta": "Two"},
+    {"type": "response.output_text.delta", "output_index": 0, "delta": " words"},
+    {"type": "response.output_item.done", "output_index": 0, "item": RESPONSES_TEXT},
+    {"type": "response.output_item.added", "output_index": 1, "item": {**RESPONSES_CALL, "arguments": ""}},
+    {"type": "response.function_call_arguments.delta", "output_index": 1, "delta": '{"path":"."}'},
+    {"type": "response.output_item.done", "output_index": 1, "item": RESPONSES_CALL},
+    {"type": "response.completed", "response": RESPONSES_END},
+)
+RESPONSES_FAILURE = http_answer(503, b'{"error":{"code":"server_is_overloaded","message":"Full"}}')
+GEMINI_CALL = {"functionCall": {"id": "c1", "name": "ls", "args": {"path": "."}}}
+GEMINI_USAGE = {"promptTokenCount": 3, "candidatesTokenCount": 4}
+GEMINI_ANSWER = event_stream(
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "Two"}]}}]},
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": " words"}, GEMINI_CALL]}}]},
+    {"candidates": [{"content": {}, "finishReason": "STOP"}], "usageMetadata": GEMINI_USAGE},
+)
+GEMINI_FAILURE = http_answer(503, b'{"error":{"code":503,"status":"UNAVAILABLE","message":"Full"}}')
+CHAT_CALL = {"index": 0, "id": "c1", "function": {"name": "ls", "arguments": '{"path":"."}'}}
+CHAT_ANSWER = event_stream(
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Two"}}]},
+    {"choices": [{"index": 0, "delta": {"content": " words"}}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": [CHAT_CALL]}}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+    {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}},
+)
+CHAT_FAILURE = http_answer(503, b'{"error":{"message":"Full","code":503}}')
 SCRIPT = {
     "turns": [
         {
@@ -55,7 +93,51 @@ Opened = AbstractAsyncContextManager[Provider]
 @asynccontextmanager
 async def anthropic(fails: bool) -> AsyncIterator[Provider]:
     async with CannedServer([FAILURE if fails else ANSWER] * 3) as server:
-        provider = AnthropicProvider({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url})
+        endpoint = Endpoint(name="anthropic", title="Anthropic", base_url=server.url, key=Key("sk-ant-api03-test"))
+        provider = AnthropicProvider(endpoint)
+        yield provider
+        await provider.close()
+
+
+@asynccontextmanager
+async def openai(fails: bool) -> AsyncIterator[Provider]:
+    async with CannedServer([RESPONSES_FAILURE if fails else RESPONSES_ANSWER] * 3) as server:
+        provider = OpenAIProvider(Endpoint(name="openai", title="OpenAI", base_url=f"{server.url}/v1"))
+        yield provider
+        await provider.close()
+
+
+@asynccontextmanager
+async def compatible(fails: bool) -> AsyncIterator[Provider]:
+    async with CannedServer([CHAT_FAILURE if fails else CHAT_ANSWER] * 3) as server:
+        provider = CompatibleProvider(Endpoint(name="lab", title="provider lab", base_url=f"{server.url}/v1"))
+        yield provider
+        await provider.close()
+
+
+@asynccontextmanager
+async def gemini(fails: bool) -> AsyncIterator[Provider]:
+    async with CannedServer([GEMINI_FAILURE if fails else GEMINI_ANSWER] * 3) as server:
+        provider = GeminiProvider(Endpoint(name="gemini", title="Gemini", base_url=server.url))
+        yield provider
+        await provider.close()
+
+
+@asynccontextmanager
+async def ollama(fails: bool) -> AsyncIterator[Provider]:
+    lines = (
+        {"message": {"role": "assistant", "content": "Two"}, "done": False},
+        {"message": {"role": "assistant", "content": " words"}, "done": False},
+        {
+            "message": {"tool_calls": [{"id": "c1", "function": {"name": "ls", "arguments": {"path": "."}}}]},
+            "done": False,
+        },
+        {"message": {"content": ""}, "done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 4},
+    )
+    answer = http_answer(200, b"".join(to_json(line) + b"\n" for line in lines), "application/x-ndjson")
+    no_show = http_answer(501, b"")  # it does not tell what its models can do
+    async with CannedServer([no_show, *([FAILURE if fails else answer] * 3)]) as server:
+        provider = OllamaProvider(Endpoint(name="ollama", title="Ollama", base_url=server.url))
         yield provider
         await provider.close()
 
@@ -68,7 +150,10 @@ async def scripted(fails: bool) -> AsyncIterator[Provider]:
     await provider.close()
 
 
-@pytest.fixture(params=[anthropic, scripted], ids=["anthropic", "scripted"])
+@pytest.fixture(
+    params=[anthropic, openai, compatible, gemini, ollama, scripted],
+    ids=["anthropic", "openai", "compatible", "gemini", "ollama", "scripted"],
+)
 def opened(request: pytest.FixtureRequest) -> Callable[..., Opened]:
     make: Callable[..., Opened] = request.param
     return make
@@ -82,7 +167,8 @@ async def test_parts_come_first_and_finished_once_and_last(opened: Callable[...,
             assert parts[:3] == [TextPart("Two"), TextPart(" words"), ToolCallPart("c1", "ls", 0)]
             assert parts[-1] == ToolCallPart("c1", "ls", 12)
             assert isinstance(last, Finished)
-            assert last.content == (Text(text="Two words"), ToolCall(id="c1", name="ls", input={"path": "."}))
+            content = [block for block in last.content if not isinstance(block, Opaque)]  # each vendor has its own
+            assert content == [Text(text="Two words"), ToolCall(id="c1", name="ls", input={"path": "."})]
             assert (last.usage.input, last.usage.output, last.stop) == (3, 4, "tool_use")
 
 

@@ -69,7 +69,7 @@ def tool_of(bench: Workbench, name: str) -> Tool:
 
 
 def test_the_set_is_whole_and_sorted(bench: Workbench) -> None:
-    assert [tool.spec.name for tool in builtin_tools(bench.workspace, {})] == NAMES
+    assert [tool.spec.name for tool in builtin_tools(bench.workspace, {}, bench.blobs)] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

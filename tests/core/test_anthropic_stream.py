@@ -15,9 +15,10 @@ from agentcore.errors import ProviderError
 from agentcore.events import EVENTS, AssistantMessage
 from agentcore.messages import Message, Opaque, Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
-from agentcore.providers.anthropic.faults import Faults
 from agentcore.providers.anthropic.provider import AnthropicProvider
 from agentcore.providers.anthropic.reducer import Reducer
+from agentcore.providers.endpoint import Endpoint, Key
+from agentcore.providers.faults import Faults
 from agentcore.usage import Usage
 from tests.core.test_caps import nested
 from tests.recordings import CannedServer, event_stream, names, needs_recordings, recording, replay_module
@@ -42,8 +43,13 @@ def replay() -> Iterator[Any]:
         yield server
 
 
+def endpoint(url: str) -> Endpoint:
+    key = Key("sk-ant-api03-test", source="ANTHROPIC_API_KEY")
+    return Endpoint(name="anthropic", title="Anthropic", base_url=url, key=key, vendor="anthropic")
+
+
 def provider_at(url: str) -> AnthropicProvider:
-    return AnthropicProvider({"ANTHROPIC_API_KEY": "sk-ant-test", "ANTHROPIC_BASE_URL": url})
+    return AnthropicProvider(endpoint(url))
 
 
 def request(model: str = MODEL) -> ModelRequest:
@@ -60,9 +66,11 @@ async def read(provider: AnthropicProvider, request: ModelRequest, into: list[St
 
 async def collect(url: str) -> list[StreamPart]:
     provider, parts = provider_at(url), list[StreamPart]()
-    with anyio.fail_after(20):
-        await read(provider, request(), into=parts)
-    await provider.close()
+    try:
+        with anyio.fail_after(20):
+            await read(provider, request(), into=parts)
+    finally:
+        await provider.close()
     return parts
 
 
@@ -182,24 +190,6 @@ async def test_turns_share_one_connection() -> None:
     assert (len(server.bodies), server.connections) == (3, 1)
 
 
-async def test_concurrent_first_calls_make_one_client() -> None:
-    answer = event_stream(*answer_with({"type": "text", "text": "hi"}, []))
-    async with CannedServer([answer] * 4) as server:
-        provider = provider_at(server.url)
-        clients: list[object] = []
-
-        async def warm() -> None:
-            await provider.warm()
-            clients.append(provider._client)
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(4):
-                tasks.start_soon(warm)
-        assert len({id(client) for client in clients}) == 1
-        await provider.close()
-        await provider.close()
-
-
 # --- the reducer, event by event ----------------------------------------------------------------------------------
 
 
@@ -223,8 +213,9 @@ def input_delta(text: str) -> dict[str, Any]:
 
 
 def reduce(events: list[dict[str, Any]]) -> list[StreamPart]:
-    reducer = Reducer("anthropic", MODEL, Faults())
-    return [part for event in events if (part := reducer.take(json.dumps(event).encode()))]
+    reducer = Reducer("anthropic", MODEL, Faults(endpoint("http://127.0.0.1")))
+    shown = [part for event in events for part in reducer.take(json.dumps(event).encode())]
+    return [*shown, reducer.finish()]
 
 
 @pytest.mark.parametrize(
@@ -330,16 +321,18 @@ BROKEN: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("events", BROKEN.values(), ids=BROKEN.keys())
-def test_an_event_against_the_protocol_ends_the_answer(events: list[Any]) -> None:
-    with pytest.raises(ProviderError) as caught:
-        reduce(events)
+async def test_an_event_against_the_protocol_ends_the_answer(events: list[Any]) -> None:
+    async with CannedServer([event_stream(*events)]) as server:
+        with pytest.raises(ProviderError) as caught:
+            await collect(server.url)
     assert caught.value.kind == "server_error"
 
 
-def test_data_that_is_no_json_ends_the_answer() -> None:
-    with pytest.raises(ProviderError) as caught:
-        Reducer("anthropic", MODEL, Faults()).take(b'{"type": "ping"')
-    assert caught.value.kind == "server_error"
+def test_an_answer_without_its_end_is_never_finished() -> None:
+    for left_out in range(1, 7):
+        with pytest.raises(ProviderError) as caught:
+            reduce(answer_with({"type": "text", "text": ""}, [text_delta("a")])[:-left_out])
+        assert caught.value.kind == "stream_truncated"
 
 
 def test_odd_token_counts_do_not_spoil_an_answer() -> None:

@@ -25,7 +25,7 @@ from agentcore.providers.scripted.script import MAX_SCRIPT_BYTES, Scene, Script,
 from agentcore.tools.catalogue import builtin_tools
 from agentcore.usage import Usage
 from server.schemas import AnswerBody
-from tests.fakes import Turn, house, say, use
+from tests.fakes import MemoryBlobs, Turn, house, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +55,32 @@ async def play(script: Script | None, messages: list[Message], model: str = "dem
     with anyio.fail_after(5):
         async with ScriptedProvider(script).stream(request) as parts:
             return [part async for part in parts]
+
+
+async def test_a_turn_fails_as_often_as_it_says_and_then_plays_whole() -> None:
+    script = parse_script("turns: [{text: Now., error: {kind: overloaded, message: Full.}, fail_times: 2}]", "test")
+    provider = ScriptedProvider(script)
+
+    async def ask(session: str, *messages: Message) -> str | list[StreamPart]:
+        request = ModelRequest(model="demo", system="", tools=(), messages=messages, session=session)
+        shown: list[StreamPart] = []
+        try:
+            async with provider.stream(request) as parts:
+                shown.extend([part async for part in parts])
+        except ProviderError as error:
+            assert shown == []
+            return error.kind
+        return shown[:1]
+
+    told = [await ask(session, PROMPT) for session in ("one", "one", "two", "one", "two", "two")]
+    fails, plays = "overloaded", [TextPart("Now.")]
+    assert told == [fails, fails, fails, plays, fails, plays]
+    assert await ask("one", user("u9", Text(text="go"))) == fails  # another place in the session
+
+
+def test_fail_times_needs_an_error() -> None:
+    with pytest.raises(ProviderError, match="fail_times needs an error"):
+        parse_script("turns: [{text: x, fail_times: 2}]", "test")
 
 
 async def test_a_turn_shows_its_pieces_and_then_the_whole() -> None:
@@ -254,10 +280,12 @@ async def test_what_is_no_file_or_too_long_is_refused(tmp_path: Path) -> None:
         assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize("scene", DEMO.scenes, ids=["plan", "whole"])
+@pytest.mark.parametrize("scene", [scene for scene in DEMO.scenes if scene.match in WRITTEN], ids=["plan", "whole"])
 async def test_the_demo_runs_with_the_real_tools_and_once_more_in_the_same_folder(tmp_path: Path, scene: Scene) -> None:
     for run, missing in enumerate([["read"], []]):
-        tools = {tool.spec.name: tool for tool in builtin_tools(Workspace(tmp_path, (tmp_path,)), {"PATH": os.defpath})}
+        environ = {"PATH": os.defpath}
+        made = builtin_tools(Workspace(tmp_path, (tmp_path,)), environ, MemoryBlobs())
+        tools = {tool.spec.name: tool for tool in made}
         failed: list[str] = []
         for turn in scene.turns:
             for call in turn.tool_calls:
@@ -273,8 +301,11 @@ async def test_the_demo_runs_with_the_real_tools_and_once_more_in_the_same_folde
     assert scene.turns[-1].tool_calls == ()
 
 
-@pytest.mark.parametrize(("prompt", "match"), [("Plan a shopping list.", "plan"), ("Show me what you can do.", None)])
-def test_the_demo_plans_when_it_is_asked_to(prompt: str, match: str | None) -> None:
+@pytest.mark.parametrize(
+    ("prompt", "match"),
+    [("Plan a shopping list.", "plan"), ("A structured list.", "structured"), ("Show me what you can do.", None)],
+)
+def test_the_demo_plays_what_it_is_asked_for(prompt: str, match: str | None) -> None:
     scene = DEMO.scene_for(prompt)
     assert scene is not None
     assert scene.match == match

@@ -12,6 +12,7 @@ from agentcore.events import Todo, TodoItem
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, Tool, ToolError, ToolRoom
 from agentcore.tools.catalogue import builtin_tools
+from tests.fakes import MemoryBlobs
 
 pytestmark = pytest.mark.anyio
 
@@ -27,10 +28,13 @@ class Workbench:
         self.workspace = Workspace(self.root, (self.root,), **workspace)
         self.environ = os.environ if environ is None else environ
         self.said: list[str] = []
+        self.blobs = MemoryBlobs()
         self.use(self.workspace)
 
     def use(self, workspace: Workspace) -> None:
-        self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in builtin_tools(workspace, self.environ)}
+        self.tools: dict[str, Tool] = {
+            tool.spec.name: tool for tool in builtin_tools(workspace, self.environ, self.blobs)
+        }
 
     async def call(self, name: str, **input: Any) -> Outcome:
         tool = self.tools[name]

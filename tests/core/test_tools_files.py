@@ -95,7 +95,6 @@ async def test_one_enormous_line_is_read_in_bounded_memory(bench: Workbench) -> 
         ("folder", "folder is a folder: list it with ls"),
         (".", ". is a folder: list it with ls"),
         ("binary", "binary is a binary file (7 bytes)"),
-        ("paper", "paper is a binary file (9 bytes)"),
         ("pipe", "pipe is not a regular file"),
         ("notse.md", "notse.md does not exist. Close names in its folder: notes.md."),
         ("none/x", "none/x does not exist."),
@@ -107,7 +106,6 @@ async def test_what_cannot_be_read_says_why(bench: Workbench, path: str, words: 
     (bench.root / "folder").mkdir()
     os.mkfifo(bench.root / "pipe")
     bench.put("binary", b"\x7fELF\0\1\2")
-    bench.put("paper", b"%PDF-1.7\n")
     bench.put("notes.md")
     with anyio.fail_after(5):
         assert words in await bench.error("read", file_path=path)

@@ -76,6 +76,14 @@ async def get_document(_request: Request) -> Response:
     raise NotImplementedError
 
 
+async def get_bytes(_request: Request) -> Response:
+    raise NotImplementedError
+
+
+async def post_bytes(_request: Request) -> Response:
+    raise NotImplementedError
+
+
 SESSION = "/v1/sessions/{id}"
 ENDPOINTS = (
     Endpoint("GET", "/v1/health", get_health, "Health", {200: Health}, public=True),
@@ -93,6 +101,8 @@ ENDPOINTS = (
         "GET", f"{SESSION}/events", get_events, "Events", {200: None}, None, StreamQuery, StreamHeaders, stream=True
     ),
     Endpoint("GET", "/files/{name:path}", get_document, "File", {200: None}, media_type="application/yaml"),
+    Endpoint("GET", "/bytes", get_bytes, "Bytes", {200: None}, media_type="*/*"),
+    Endpoint("POST", "/bytes", post_bytes, "Upload", {201: Health}, raw_body=("image/png", "text/*")),
 )
 
 
@@ -192,6 +202,13 @@ def test_an_answer_without_a_body_has_no_content(described: dict[str, Any]) -> N
 def test_a_file_is_text_of_its_media_type(described: dict[str, Any]) -> None:
     answer = operation(described, "/files/{name}", "get")["responses"]["200"]
     assert answer["content"] == {"application/yaml": {"schema": {"type": "string"}}}
+
+
+def test_bytes_are_described_by_their_media_types_alone(described: dict[str, Any]) -> None:
+    sent = operation(described, "/bytes", "post")
+    assert sent["requestBody"] == {"required": True, "content": {"image/png": {}, "text/*": {}}}
+    assert {"400", "413", "415"} <= set(sent["responses"])
+    assert operation(described, "/bytes", "get")["responses"]["200"]["content"] == {"*/*": {}}
 
 
 def test_every_event_is_in_the_union_under_its_type(described: dict[str, Any]) -> None:

@@ -79,20 +79,21 @@ def called(event: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 ERRORS = [
-    ("anthropic-error-401", "auth"),
-    ("anthropic-error-429", "rate_limit"),
-    ("anthropic-error-529", "overloaded"),
-    ("anthropic-error-400-context", "context_overflow"),
-    ("anthropic-midstream-overloaded", "overloaded"),
-    ("anthropic-text,cut=-40,how=end", "stream_truncated"),
+    # what answers, how often it is asked, how the run ends
+    ("anthropic-error-401", 1, "auth"),
+    ("anthropic-error-529", 4, "overloaded"),
+    ("anthropic-error-400-context", 1, "context_window_exceeded"),
+    ("anthropic-midstream-overloaded", 4, "overloaded"),  # under status 200, before anything was shown
+    ("anthropic-text,cut=-40,how=end", 1, "stream_truncated"),
 ]
 
 
-@pytest.mark.parametrize(("queued", "code"), ERRORS)
+@pytest.mark.parametrize(("queued", "asked", "code"), ERRORS)
 async def test_an_error_has_its_code_and_the_session_goes_on(
-    served: Daemon, replay: Any, queued: str, code: str
+    served: Daemon, replay: Any, queued: str, asked: int, code: str
 ) -> None:
-    events, session = await run(served, replay, queued)
+    events, session = await run(served, replay, *[queued] * asked)
+    assert [event["attempt"] for event in of(events, "model_start")] == list(range(1, asked + 1))
     assert of(events, "error")[0]["code"] == code
     assert of(events, "done")[0]["stop_reason"] == "error"
     assert "sk-test" not in str(events)
@@ -100,6 +101,30 @@ async def test_an_error_has_its_code_and_the_session_goes_on(
     async with served.client() as http:
         answer = await http.post(f"/v1/sessions/{session}/prompt", json={"text": "again", "wait": True})
     assert answer.json()["stop_reason"] == "end_turn"
+
+
+async def test_an_overloaded_service_is_asked_again_and_answers(served: Daemon, replay: Any) -> None:
+    events, _ = await run(served, replay, "anthropic-error-529", "anthropic-text")
+    assert [event["stop_reason"] for event in of(events, "model_end")] == ["failed", "end_turn"]
+    assert [event["code"] for event in of(events, "notice")] == ["model_retry"]
+    assert of(events, "done")[0]["text"] == recording("anthropic-text")["expect"]["text"]
+
+
+async def test_a_service_is_left_alone_for_as_long_as_it_asks_and_a_cancel_does_not_wait_for_that(
+    served: Daemon, replay: Any
+) -> None:
+    replay.push("anthropic-error-429")  # with `retry-after: 7`
+    async with served.client() as http:
+        session = (await http.post("/v1/sessions", json={"model": MODEL})).json()["id"]
+        async with served.stream(session) as stream:
+            await http.post(f"/v1/sessions/{session}/prompt", json={"text": "go"})
+            waiting = (await stream.until("waiting"))[-1].json
+            state = (await http.get(f"/v1/sessions/{session}")).json()
+            assert (await http.post(f"/v1/sessions/{session}/cancel", json={})).json() == {"cancelled": True}
+            ending = [frame.event for frame in await stream.until_idle()]
+    assert (waiting["waiting_for"], state["waiting_for"]) == ("retry", "retry")
+    assert waiting["detail"]["until"] == waiting["since"] + 7
+    assert ending == ["turn_end", "done", "status"]
 
 
 async def test_a_missing_key_names_the_variable(tmp_path: Path) -> None:

@@ -5,19 +5,17 @@ answer only with its terminal event. Lenient where nothing depends on it: unknow
 they came), odd token counts. One reducer serves one answer.
 """
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from pydantic import JsonValue
 from pydantic_core import from_json
 
 from agentcore.caps import bounded_input
-from agentcore.messages import Block, Opaque, Text, Thinking, ToolCall
-from agentcore.ports import Finished, StreamPart, TextPart, ThinkingPart, ToolCallPart
-from agentcore.providers.anthropic.faults import Faults
+from agentcore.messages import Block, Opaque, ToolCall
+from agentcore.ports import Finished, StreamPart, ToolCallPart
+from agentcore.providers.faults import Faults
+from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, count, details
 from agentcore.usage import Usage
-
-Wire = dict[str, Any]
-"""A parsed piece of the vendor's JSON: checked field by field as it is used."""
 
 
 class _Growing(Protocol):
@@ -25,7 +23,7 @@ class _Growing(Protocol):
 
     def grow(self, delta: Wire) -> StreamPart | None: ...
 
-    def close(self) -> Block | None:
+    def block(self) -> Block | None:
         """The finished block; None where nothing of it is worth keeping."""
         ...
 
@@ -44,16 +42,20 @@ class Reducer:
         self._has_started = False
         self.is_done = False
 
-    def take(self, data: bytes) -> StreamPart | None:
-        """Take one event; return what it shows, if anything. Raises: ProviderError."""
-        try:
-            event = from_json(data)
-            kind = event.get("type")
-            if kind == "content_block_delta":
-                return self._open[event["index"]].grow(event["delta"])
-            return self._take_rare(kind, event)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise self._faults.of("server_error", "it sent an event that does not fit its protocol") from error
+    def take(self, data: bytes) -> Sequence[StreamPart]:
+        event = from_json(data)
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            part = self._open[event["index"]].grow(event["delta"])
+        else:
+            part = self._take_rare(kind, event)
+        return () if part is None else (part,)
+
+    def finish(self) -> Finished:
+        if not self.is_done:
+            raise self._faults.of("stream_truncated")
+        content = tuple(block for growing in self._blocks if (block := growing.block()))
+        return Finished(content=content, usage=_usage(self._usage), stop=self._stop)
 
     def _take_rare(self, kind: object, event: Wire) -> StreamPart | None:
         match kind:
@@ -67,9 +69,11 @@ class Reducer:
                 self._stop = event["delta"].get("stop_reason") or self._stop
                 self._overlay(event.get("usage"))
             case "message_stop":
-                return self._finish()
+                if not self._has_started:
+                    raise ValueError("an end without a beginning")
+                self.is_done = True
             case _ if kind == "error" or "error" in event:
-                raise self._faults.of_event(event)
+                raise self._faults.of_event(event.get("error"))
         return None
 
     def _begin(self, message: Wire) -> None:
@@ -84,13 +88,13 @@ class Reducer:
         block: _Growing
         match start["type"]:
             case "text":
-                block = _GrowingText()
+                block = _Text()
             case "thinking":
-                block = _GrowingThinking(self._provider, self._model)
+                block = _Thinking(self._provider, self._model)
             case "tool_use":
-                block = _GrowingCall(start)
+                block = _Call(start)
             case _:
-                block = _GrowingOpaque(self._provider, self._model, start)
+                block = _Opaque(self._provider, self._model, start)
         self._open[index] = block
         self._blocks.append(block)
         return block.grow(start)
@@ -99,85 +103,50 @@ class Reducer:
         """Counts in `message_delta` replace those of `message_start`; absent and null ones leave them."""
         self._usage.update({key: value for key, value in (usage or {}).items() if value is not None})
 
-    def _finish(self) -> Finished:
-        if not self._has_started:
-            raise ValueError("an end without a beginning")
-        content = tuple(block for growing in self._blocks if (block := growing.close()))
-        self.is_done = True
-        return Finished(content=content, usage=_usage(self._usage), stop=self._stop)
 
-
-class _GrowingText:
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
+class _Text(GrowingText):
+    """Visible text. Citations are left out: as an opaque block the text could not be seen, nor sent to another vendor,
+    and what was found is sent back in the search's own block."""
 
     def grow(self, delta: Wire) -> StreamPart | None:
-        text = delta.get("text")
-        if not text:
-            return None  # the start of a block, or a citation
-        if type(text) is not str:
-            raise TypeError("text is no string")
-        self._pieces.append(text)
-        return TextPart(text)
-
-    def close(self) -> Block | None:
-        text = "".join(self._pieces)
-        return Text(text=text) if text else None
+        return self.add(delta.get("text"))  # none at the start of a block, or with a citation
 
 
-class _GrowingThinking:
-    def __init__(self, provider: str, model: str) -> None:
-        self._provider = provider
-        self._model = model
-        self._pieces: list[str] = []
-        self._signature: str | None = None
-
+class _Thinking(GrowingThinking):
     def grow(self, delta: Wire) -> StreamPart | None:
-        self._signature = delta.get("signature") or self._signature
-        text = delta.get("thinking")
-        if not text:
-            return None
-        if type(text) is not str:
-            raise TypeError("thinking is no string")
-        self._pieces.append(text)
-        return ThinkingPart(text)
-
-    def close(self) -> Block | None:
-        text = "".join(self._pieces)
-        if not text and not self._signature:
-            return None
-        return Thinking(text=text, signature=self._signature, provider=self._provider, model=self._model)
+        self.signature = delta.get("signature") or self.signature
+        return self.add(delta.get("thinking"))
 
 
-class _GrowingCall:
+class _Call:
     def __init__(self, start: Wire) -> None:
         self._id: str = start["id"]
         self._name: str = start["name"]
-        self._input = _GrowingInput(start)
+        self._input = GrowingInput(start.get("input"))
 
     def grow(self, delta: Wire) -> StreamPart | None:
-        if self._input.grow(delta) or delta["type"] == "tool_use":
+        if self._input.add(delta.get("partial_json")) or delta["type"] == "tool_use":
             return ToolCallPart(self._id, self._name, self._input.size_bytes)
         return None
 
-    def close(self) -> Block | None:
+    def block(self) -> Block | None:
         return ToolCall(id=self._id, name=self._name, input=self._input.parse())
 
 
-class _GrowingOpaque:
+class _Opaque:
     """A block that only the vendor understands: its start, with what was added to it."""
 
     def __init__(self, provider: str, model: str, start: Wire) -> None:
         self._provider = provider
         self._model = model
         self._raw = dict(start)
-        self._input = _GrowingInput(start)
+        self._input = GrowingInput(start.get("input"))
 
     def grow(self, delta: Wire) -> StreamPart | None:
-        self._input.grow(delta)
+        self._input.add(delta.get("partial_json"))
         return None
 
-    def close(self) -> Block | None:
+    def block(self) -> Block | None:
         if "input" in self._raw:
             self._raw["input"] = self._input.parse()
             if self._raw["input"] is None:
@@ -186,44 +155,11 @@ class _GrowingOpaque:
         return None if raw is None else Opaque(provider=self._provider, model=self._model, raw=raw)
 
 
-class _GrowingInput:
-    """The argument text of a call. No text at all means what the block began with, usually `{}`."""
-
-    def __init__(self, start: Wire) -> None:
-        self._initial = start.get("input", {})
-        self._pieces: list[str] = []
-        self.size_bytes = 0
-
-    def grow(self, delta: Wire) -> bool:
-        """Take more of the text; whether there was any."""
-        text = delta.get("partial_json")
-        if not text:
-            return False
-        self._pieces.append(text)
-        self.size_bytes += len(text.encode())
-        return True
-
-    def parse(self) -> dict[str, JsonValue] | None:
-        """The input; None unless the text is one whole JSON object of bounded depth."""
-        text = "".join(self._pieces)
-        try:
-            value = from_json(text, allow_inf_nan=False) if text.strip() else self._initial
-        except ValueError:
-            return None
-        return bounded_input(value)
-
-
 def _usage(counts: Wire) -> Usage:
-    details = counts.get("output_tokens_details")
     return Usage(
-        input=_count(counts, "input_tokens"),  # excludes both cache buckets already
-        output=_count(counts, "output_tokens"),
-        cache_read=_count(counts, "cache_read_input_tokens"),
-        cache_write=_count(counts, "cache_creation_input_tokens"),
-        reasoning=_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
+        input=count(counts, "input_tokens"),  # excludes both cache buckets already
+        output=count(counts, "output_tokens"),
+        cache_read=count(counts, "cache_read_input_tokens"),
+        cache_write=count(counts, "cache_creation_input_tokens"),
+        reasoning=count(details(counts, "output_tokens_details"), "thinking_tokens"),
     )
-
-
-def _count(counts: Wire, key: str) -> int:
-    value = counts.get(key)
-    return value if type(value) is int and value > 0 else 0

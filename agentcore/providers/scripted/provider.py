@@ -1,7 +1,8 @@
 """The provider `scripted`: answers each model call with the next turn of a script.
 
-Holds no state: which turn to play is read off the request, as the number of answers since the last prompt. The same
-transcript gets the same answer, before and after a restart. `ModelRequest.model` is `demo` or the path of a file.
+Which turn to play is read off the request, as the number of answers since the last prompt. The same transcript gets
+the same answer, before and after a restart. `ModelRequest.model` is `demo` or the path of a file. The one thing that is
+remembered is how often a turn with `fail_times` has failed.
 """
 
 import re
@@ -17,6 +18,7 @@ from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.scripted.script import Script, ScriptedTurn, load_script
+from agentcore.usage import Usage
 
 _NOT_A_PROMPT = ("<system-note>", "<task-notification>", "<hook-feedback>")
 """Texts that the system adds by itself to what a person said."""
@@ -31,14 +33,23 @@ class ScriptedProvider:
     """Plays `script`, or the one that each request's model names."""
 
     name = "scripted"
+    is_local = True
 
     def __init__(self, script: Script | None = None) -> None:
         self._script = script
+        self._failures: dict[str, tuple[str, int]] = {}
+        """By session: the message that was to be answered last, and how often that failed."""
 
     def why_not(self) -> str | None:
         return None
 
     def context_window(self, model: str) -> int | None:
+        return None
+
+    def has_structured_output(self, model: str) -> bool:
+        return False
+
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
         return None
 
     async def warm(self) -> None:
@@ -50,11 +61,24 @@ class ScriptedProvider:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamPart]]:
         script = self._script if self._script is not None else await to_thread.run_sync(load_script, request.model)
-        parts = _play(choose_turn(script, request.messages), request, script.delta_delay_ms / 1000)
+        turn = self._this_time(choose_turn(script, request.messages), request)
+        parts = _play(turn, request, script.delta_delay_ms / 1000)
         try:
             yield parts
         finally:
             await parts.aclose()
+
+    def _this_time(self, turn: ScriptedTurn, request: ModelRequest) -> ScriptedTurn:
+        """What a turn with `fail_times` comes to in this call: its error alone, or all of it but the error."""
+        if turn.fail_times is None:
+            return turn
+        place = request.messages[-1].id if request.messages else ""
+        before, failed = self._failures.pop(request.session, ("", 0))
+        failed = failed + 1 if before == place else 1
+        if failed > turn.fail_times:
+            return turn.model_copy(update={"error": None})
+        self._failures[request.session] = (place, failed)
+        return ScriptedTurn(error=turn.error, ttft_ms=turn.ttft_ms)
 
 
 def choose_turn(script: Script, messages: Sequence[Message]) -> ScriptedTurn:

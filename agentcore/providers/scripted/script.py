@@ -11,6 +11,8 @@
 
 Further fields of a turn: `stop` (default `tool_use` with calls, else `end_turn`), `ttft_ms` (wait before the first
 piece) and `error: {kind: overloaded, message: ..., retry_after_s: 2}`, which is raised after the turn's text.
+With `fail_times: 2` beside it the first two calls fail, before anything is shown, and then the turn is played whole:
+how a call is made again. The calls are counted for each session and place in it; a restart counts anew.
 
 Several stories in one file: `scenes` in the place of `turns`, each with its own `turns` and an optional `match`. The
 first scene whose `match` occurs in the prompt is played, upper and lower case alike; one without `match` fits all.
@@ -23,6 +25,7 @@ first scene whose `match` occurs in the prompt is played, upper and lower case a
 
 from importlib import resources
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticSerializationError, from_json
@@ -66,6 +69,14 @@ class ScriptedTurn(Value):
     usage: Usage = Usage()
     ttft_ms: float = 0
     error: ScriptedError | None = None
+    fail_times: Annotated[int, Field(ge=1)] | None = None
+    """How many calls fail with `error` before the turn is played; None: it is played and then fails, each time."""
+
+    @model_validator(mode="after")
+    def _fails_with_something(self) -> "ScriptedTurn":
+        if self.fail_times is not None and self.error is None:
+            raise ValueError("fail_times needs an error")
+        return self
 
 
 class Scene(Value):

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
+import anyio
+
 from agentcore.events import PermissionRequest
 from agentcore_client import endpoints
 from agentcore_client.call import Call
@@ -23,6 +25,7 @@ from agentcore_client.transport import AsyncTransport
 from agentcore_client.values import (
     Accepted,
     Answer,
+    Blob,
     GrantReport,
     Info,
     MessagePage,
@@ -143,6 +146,11 @@ class AsyncSession:
         """
         said = answer if isinstance(answer, Answer) else Answer(allow=answer)
         return await self._transport.send(endpoints.answer(self.id, request_id, said), is_patient=True)
+
+    async def upload(self, file: bytes | Path, media_type: str | None = None) -> Blob:
+        """Hand in a picture, a PDF or a text for the attachments of a prompt; None: what its bytes say it is."""
+        data = file if isinstance(file, bytes) else await anyio.Path(file).read_bytes()
+        return await self._transport.send(endpoints.upload(self.id, data, media_type))
 
     async def submit(self, text: str, **options: Unpack[PromptOptions]) -> Accepted:
         """Hand in a prompt and return as soon as it is durable."""

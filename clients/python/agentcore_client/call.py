@@ -31,6 +31,14 @@ class Problem(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """Bytes and what they are."""
+
+    data: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
     """A request and the reader of its answer."""
 
@@ -38,6 +46,8 @@ class Call(Generic[T]):
     path: str
     read: Callable[[bytes], T]
     body: Mapping[str, JsonValue] | None = None
+    file: File | None = None
+    """Sent as it is, in the place of a body."""
     query: Mapping[str, str | int | None] | None = None
     key: str | None = None
     """Names this submission, so that sending it twice has its effect once."""
@@ -91,12 +101,16 @@ def socket_of(url: str) -> str | None:
 def request_of(call: Call[Any], http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
     """Build the request of a call."""
     query = {name: value for name, value in (call.query or {}).items() if value is not None}
+    headers = {} if call.key is None else {"Idempotency-Key": call.key}
+    if call.file is not None:
+        headers["Content-Type"] = call.file.media_type
     return http.build_request(
         call.method,
         call.path,
         params=query,
         json=None if call.body is None else dict(call.body),
-        headers={} if call.key is None else {"Idempotency-Key": call.key},
+        content=None if call.file is None else call.file.data,
+        headers=headers,
         timeout=timeout(call.read_s),
     )
 

@@ -23,6 +23,7 @@ from agentcore_client.transport import Transport
 from agentcore_client.values import (
     Accepted,
     Answer,
+    Blob,
     GrantReport,
     Info,
     MessagePage,
@@ -141,6 +142,11 @@ class Session:
         """
         said = answer if isinstance(answer, Answer) else Answer(allow=answer)
         return self._transport.send(endpoints.answer(self.id, request_id, said), is_patient=True)
+
+    def upload(self, file: bytes | Path, media_type: str | None = None) -> Blob:
+        """Hand in a picture, a PDF or a text for the attachments of a prompt; None: what its bytes say it is."""
+        data = file if isinstance(file, bytes) else file.read_bytes()
+        return self._transport.send(endpoints.upload(self.id, data, media_type))
 
     def submit(self, text: str, **options: Unpack[PromptOptions]) -> Accepted:
         """Hand in a prompt and return as soon as it is durable."""

@@ -13,11 +13,12 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from agentcore.events import PermissionRequest
-from agentcore_client.call import Call, new_key
+from agentcore_client.call import Call, File, new_key
 from agentcore_client.errors import ApiError
 from agentcore_client.values import (
     Accepted,
     Answer,
+    Blob,
     GrantReport,
     Info,
     MessagePage,
@@ -31,6 +32,15 @@ from agentcore_client.values import (
 
 Body = Mapping[str, JsonValue]
 R = TypeVar("R", bound=Received)
+
+_STARTS = (
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"RIFF", "image/webp"),
+    (b"%PDF-", "application/pdf"),
+)
+"""How the files begin that the server takes besides text."""
 
 
 class _Health(Received):
@@ -100,6 +110,12 @@ def prompt_and_wait(session: str, text: str, **options: Unpack[PromptOptions]) -
     return replace(_post(path_of(session, "prompt"), Outcome, body), read_s=None)
 
 
+def upload(session: str, data: bytes, media_type: str | None) -> Call[Blob]:
+    """The same bytes are kept once, so sending them twice is harmless."""
+    file = File(data, media_type or _media_type_of(data))
+    return Call("POST", path_of(session, "blobs"), _reader(Blob), file=file, is_harmless_twice=True)
+
+
 def cancel(session: str) -> Call[bool]:
     def read(content: bytes) -> bool:
         return _reader(_Cancelled)(content).cancelled
@@ -159,6 +175,10 @@ def _nothing(content: bytes) -> None:
 
 def _grant_report(content: bytes) -> GrantReport | None:
     return _reader(GrantReport)(content) if content else None
+
+
+def _media_type_of(data: bytes) -> str:
+    return next((media_type for start, media_type in _STARTS if data.startswith(start)), "text/plain")
 
 
 def _plain(options: Settings | PromptOptions) -> Body:

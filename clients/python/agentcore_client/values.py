@@ -4,7 +4,7 @@ Received values are open: fields of a newer server are ignored, and words that m
 strings. Sent values are closed, so a misspelt setting is found by the type checker.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -188,7 +188,43 @@ class Settings(TypedDict, total=False):
     system_append: str
 
 
+class AttachedBlob(TypedDict):
+    """Something that was uploaded to the session, or shown in it."""
+
+    blob: str
+
+
+class AttachedPath(TypedDict):
+    """A file on the server's machine."""
+
+    path: str
+
+
+class AttachedData(TypedDict):
+    """A small file in the prompt itself."""
+
+    media_type: str
+    data: str
+    """Base64."""
+
+
+class Blob(Received):
+    """What an upload came to."""
+
+    blob: str
+    media_type: str
+    """Of what is kept: a picture may have been made smaller."""
+    size: int
+
+    @property
+    def attachment(self) -> AttachedBlob:
+        """What names it in the `attachments` of a prompt."""
+        return {"blob": self.blob}
+
+
 class PromptOptions(TypedDict, total=False):
     """What can go with a prompt; a server that cannot do it answers 400."""
 
     when_busy: Literal["reject", "queue", "steer", "interrupt"]
+    attachments: Sequence[AttachedBlob | AttachedPath | AttachedData]
+    """Shown to the model before the text."""

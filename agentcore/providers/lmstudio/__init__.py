@@ -1,0 +1,1 @@
+"""LM Studio: Chat Completions, with what its native API tells about the models."""

@@ -1,0 +1,73 @@
+"""The bytes of one session's images and documents: files beside its journal, named by the SHA-256 of what they hold.
+
+Knows bytes and names, not what they mean. Everything blocks: call it in a worker. Promise: a name that `put`
+returned stands for exactly these bytes, and survives a power cut; a name that is none never reaches the file system.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from agentcore.errors import StorageUnavailable
+from agentcore.folders import sync_folder
+
+FOLDER_NAME = "blobs"
+_NAME = re.compile(r"[0-9a-f]{64}")
+_HALF_MADE = "*.tmp"
+
+
+class BlobStore:
+    """Satisfies the Blobs port over the folder of a session."""
+
+    def __init__(self, session_directory: Path) -> None:
+        self._folder = session_directory / FOLDER_NAME
+
+    def put(self, data: bytes) -> str:
+        name = hashlib.sha256(data).hexdigest()
+        path = self._folder / name
+        try:
+            if not self._folder.is_dir():
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                sync_folder(self._folder.parent)
+            if not path.exists():
+                _write(path, data)
+            sync_folder(self._folder)  # also for a file that another call has put there but not synced yet
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StorageUnavailable(f"The session's files cannot be written: {reason}. Free some space.") from error
+        return name
+
+    def get(self, blob: str) -> bytes:
+        try:
+            return self._path(blob).read_bytes()
+        except OSError as error:
+            raise KeyError(blob) from error
+
+    def sweep(self) -> None:
+        """Remove what a killed `put` left half made; for the owner of the session, before the first `put`."""
+        for path in self._folder.glob(_HALF_MADE):
+            with suppress(OSError):
+                path.unlink()
+
+    def _path(self, blob: str) -> Path:
+        if not _NAME.fullmatch(blob):
+            raise KeyError(blob)
+        return self._folder / blob
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Make a file that is there whole or not at all."""
+    half_made = path.with_name(f"{secrets.token_hex(8)}.tmp")
+    try:
+        with os.fdopen(os.open(half_made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        half_made.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            half_made.unlink()
+        raise
