@@ -151,12 +151,7 @@ class Agent:
         attachments: tuple[PromptBlock, ...] = (),
         output_schema: Mapping[str, JsonValue] | None = None,
     ) -> Prompt:
-        """Take a prompt into the journal: from here on it is not lost.
-
-        Raises: BadRequest for an `output_schema` that is none, StorageUnavailable.
-        """
-        if output_schema is not None:
-            OutputSchema(output_schema)
+        """Take a prompt into the journal: from here on it is not lost. Raises: StorageUnavailable."""
         prompt = Prompt(
             prompt_id=new_prompt_id(),
             run_id=new_run_id(),
@@ -208,6 +203,10 @@ class Agent:
     def rule_for(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> str:
         """The narrowest rule that would allow a request's call with this input."""
         return str(narrowest_rule(ToolCall(id=request.call_id, name=request.tool_name, input=dict(input))))
+
+    async def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Check an `output_schema` before its prompt is accepted. Raises: BadRequest."""
+        await OutputSchema(schema).check()
 
     def check_input(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> None:
         """Check an input that a person puts in the place of a request's. Raises: Unprocessable."""
@@ -261,7 +260,7 @@ class Agent:
             candidates = self._parts.candidates_of(self.model)
             self._begin_message(run)
             self._close_what_a_crash_left(goes_on=True)
-            self._ending = ending = self._ending_of(run.prompt, candidates[0])
+            self._ending = ending = _ending_of(run.prompt, candidates)
             self._calls = self._calls_for(ending)
             self._walk = self._make_walk(candidates, ending)
             return await run_loop(self._loop(self._walk, ending)), None
@@ -278,12 +277,6 @@ class Agent:
         except Exception:
             logger.exception("run %s of session %s failed", run.prompt.run_id, self.id)
             return "error", _INTERNAL
-
-    def _ending_of(self, prompt: Prompt, preferred: Candidate) -> StructuredEnding | None:
-        if prompt.output_schema is None:
-            return None
-        by_tool = not preferred.provider.has_structured_output(preferred.model)
-        return StructuredEnding(OutputSchema(prompt.output_schema), by_tool=by_tool)
 
     def _calls_for(self, ending: StructuredEnding | None) -> Calls:
         """The calls of a run, with the tool that its ending adds."""
@@ -323,7 +316,8 @@ class Agent:
         tools = context.tools if ending is None else ending.with_tool(context.tools)
 
         def make_request(candidate: Candidate) -> ModelRequest:
-            keeps_to_schema = ending is not None and candidate.provider.has_structured_output(candidate.model)
+            if transcript.attachments.is_too_much:
+                self._leave_old_files_out()
             return ModelRequest(
                 model=candidate.model,
                 system=context.system,
@@ -334,11 +328,25 @@ class Agent:
                 temperature=settings.temperature,
                 effort=settings.effort,
                 encoded=transcript.encoded,
-                blob=self._blobs.get,
-                output_schema=ending.schema if ending is not None and keeps_to_schema else None,
+                blob=self._shown_blob,
+                output_schema=None if ending is None else ending.vendor_schema,
             )
 
         return make_request
+
+    def _leave_old_files_out(self) -> None:
+        """The conversation has shown more files than a request can hold: the oldest are no longer shown."""
+        transcript = self.history.transcript
+        count = transcript.attachments.leave_out(transcript.messages)
+        transcript.encoded.clear()
+        text = f"A request cannot hold more files: the oldest {count} are no longer shown to the model."
+        self.notice("warning", "files_left_out", text)
+
+    def _shown_blob(self, blob: str) -> bytes:
+        """Raises: KeyError for what is gone, or left out."""
+        if blob in self.history.transcript.attachments.left_out:
+            raise KeyError(blob)
+        return self._blobs.get(blob)
 
     def _context(self) -> Context:
         """What the model is told first; made and journaled once per fresh context."""
@@ -429,3 +437,11 @@ class Agent:
         if reason != "end_turn" or self._ending is None:
             return None
         return self._ending.value(self.history.transcript.messages)
+
+
+def _ending_of(prompt: Prompt, candidates: tuple[Candidate, ...]) -> StructuredEnding | None:
+    """How the run of a prompt with a schema may end: by the vendors' own means only where each of them has them."""
+    if prompt.output_schema is None:
+        return None
+    is_native = all(one.provider.has_structured_output(one.model) for one in candidates)
+    return StructuredEnding(OutputSchema(prompt.output_schema), by_tool=not is_native)

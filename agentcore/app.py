@@ -264,7 +264,7 @@ def _completed(config: AppConfig, configuration: Configuration, providers: Provi
     given = {name: getattr(config.defaults, name) for name in config.defaults.model_fields_set}
     chosen = {name: value for name, value in own.items() if value is not None} | given
     with _in_settings("model", config.model is None):
-        model = config.model or configuration.model
+        model = configuration.model if config.model is None else config.model
         model = None if model is None else providers.full_name(model)
     with _in_settings("fallbacks", not config.fallbacks):
         fallbacks = tuple(map(providers.full_name, config.fallbacks or configuration.fallbacks))

@@ -17,9 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from agentcore.errors import Unprocessable
 from agentcore.events import Mode
+from agentcore.folders import read_regular
 
 ProviderType = Literal["anthropic", "openai", "openai-compatible", "gemini", "ollama", "lmstudio", "scripted"]
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
+
+MAX_FILE_BYTES = 1024 * 1024
+MAX_NOTICES = 20
 
 V = TypeVar("V")
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
@@ -81,15 +85,18 @@ class Configuration:
 def read_configuration(file: Path) -> Configuration:
     """Read the user's choices; none when there is no file. Raises: Unprocessable with the line or the key."""
     try:
-        document = tomllib.loads(file.read_text("utf-8"))
+        document = tomllib.loads(read_regular(file, MAX_FILE_BYTES).decode())
     except FileNotFoundError:
         return Configuration()
     except tomllib.TOMLDecodeError as error:
         line = _LINE.search(str(error))
         place = f"at line {line[1]}" if line else "at its end"
         raise Unprocessable(f"{file.name} is no TOML {place}. Mend it.") from None
+    except RecursionError:
+        raise Unprocessable(f"{file.name} is nested too deeply. Mend it.") from None
     except (OSError, ValueError) as error:
-        raise Unprocessable(f"{file.name} cannot be read: {type(error).__name__}. Mend it.") from None
+        why = str(error) if type(error) is ValueError else type(error).__name__
+        raise Unprocessable(f"{file.name} cannot be read: {why}. Mend it.") from None
     return _parsed(document)
 
 
@@ -103,8 +110,15 @@ def _parsed(document: dict[str, Any]) -> Configuration:
         fallbacks=_checked(_FALLBACKS, document, "fallbacks") or (),
         aliases=_aliases(_table(document, "aliases", notices), notices),
         providers=tuple(_named(name, section) for name, section in sections.items()),
-        notices=(*notices, *_unknown(document)),
+        notices=_few([*notices, *_unknown(document)]),
     )
+
+
+def _few(notices: list[str]) -> tuple[str, ...]:
+    """Not more than a person reads."""
+    if len(notices) <= MAX_NOTICES:
+        return tuple(notices)
+    return (*notices[:MAX_NOTICES], f"And {len(notices) - MAX_NOTICES} more like these in settings.toml.")
 
 
 _MODEL: TypeAdapter[str] = TypeAdapter(_Text)
@@ -184,13 +198,23 @@ def _told(error: ValidationError) -> str:
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"`{_shown(key)}` is no key of it{_nearest(key, tuple(ProviderSection.model_fields))}"
+    if first["type"] == "tuple_type":
+        return 'it must be a list, such as ["openai/gpt-5.2"]'
     message = first["msg"][:1].lower() + first["msg"][1:]
     return f"`{key}`: {message}" if key else message
 
 
 def _nearest(key: str, known: tuple[str, ...]) -> str:
-    found = get_close_matches(key, known, 1)
-    return f" (did you mean `{found[0]}`?)" if found else ""
+    found = nearest(key, known)
+    return f" (did you mean `{found}`?)" if found else ""
+
+
+def nearest(word: str, known: tuple[str, ...]) -> str | None:
+    """Say which known word was meant by a mistyped one; letters that only changed places come first."""
+    word = word.lower()[:80]  # the search takes time by length, and words come from people
+    near = get_close_matches(word, known, 1)
+    swapped = [] if word in near else [one for one in known if sorted(one) == sorted(word)]
+    return next(iter(swapped or near), None)
 
 
 def _shown(name: str) -> str:

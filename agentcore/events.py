@@ -190,7 +190,10 @@ class UsageReport(Event):
     cost_usd: float | None = None
     """The price of `total`; null as soon as that of one call is not known, never a sum without it."""
     context_tokens: int
+    """What this call read and wrote: so much of the window is filled."""
     context_window: int
+    """Tokens that the model holds; 128000 where that is not known (then `context_length` of the provider's section in
+    the user's settings tells it)."""
 
 
 class ToolStart(Event):
@@ -291,6 +294,13 @@ class Notice(Event):
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning"]
     code: str
+    """For programs. Known are, and more may come: `cut_at_max_tokens` (the answer reached its limit of tokens),
+    `files_left_out` (the oldest pictures and documents are no longer shown to the model),
+    `journal_repaired` (a torn last line was cut off), `mode_not_allowed` (the session fell back to mode default),
+    `model_cooling_down` (a model that failed lately is passed over), `model_failover` (the run goes on with another
+    model), `model_retry` (a model call is made again), `refused` (the model would not answer), `rule_not_persisted`
+    (what was allowed for good holds for this session alone), `unknown_tool` (the model called a tool that there is
+    not)."""
     text: str
 
 
@@ -299,6 +309,11 @@ class Error(Event):
 
     type: Literal["error"] = "error"
     code: str
+    """For programs. Known are, and more may come. Of the model's vendor: `auth`, `cancelled`, `invalid_request`,
+    `network`, `not_found` (no such model), `overloaded`, `quota` (no credit), `rate_limit`, `request_too_large`,
+    `server_error`, `stalled` (nothing new for too long), `stream_truncated`, `tool_use_failed`. Of the conversation:
+    `context_window_exceeded`, `invalid_structured_output`, `missing_tool_call`, `unexpected_stop_reason`. Of this
+    server: `bad_request` (there is no such model any more), `internal`, `storage_unavailable`."""
     text: str
     retryable: bool = False
     """Whether the same prompt may work later."""

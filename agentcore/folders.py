@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 
@@ -23,3 +24,15 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def read_regular(path: Path, limit_bytes: int) -> bytes:
+    """The whole of a small regular file. Raises: OSError; ValueError for a pipe, a device, or what is too large."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for its writer for ever
+    with os.fdopen(file, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise ValueError("no regular file")
+        data = opened.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise ValueError(f"larger than {limit_bytes} bytes")
+    return data

@@ -9,17 +9,17 @@ later request of its session fail, so it is made to fit before it enters. What t
 - Gemini (image understanding): PNG, JPEG, WebP, HEIC; 7 MB a file inline on Vertex, 20 MB a request elsewhere.
 - Ollama and llama.cpp (their decoders): PNG, JPEG; Qwen-VL's processor refuses sides above 200:1.
 
-The common part: PNG or JPEG, 1568 px a side, 3.75 MB. Pillow is loaded with the first picture, never at a start.
+The common part: PNG or JPEG, 1568 px a side, 3.75 MB. A decoder of a stranger's bytes may take a gigabyte and many
+seconds, so `media` runs this in a process of its own (`confined`); Pillow is never loaded by the server.
 """
 
 import io
+import json
 import warnings
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
-
-import anyio.to_thread
 
 from agentcore.errors import Unprocessable
 
@@ -47,7 +47,6 @@ _AS_IT_IS = {"image/png": ("PNG", {"1", "L", "LA", "P", "RGB", "RGBA"}), "image/
 """Format and modes that no vendor stumbles over: no CMYK, no 16 bits, no second picture in the file."""
 _ENDS = {"image/png": b"IEND\xaeB`\x82", "image/jpeg": b"\xff\xd9"}
 _ORIENTATION = 0x0112  # the EXIF tag
-_AT_ONCE = anyio.CapacityLimiter(2)  # one decoded picture may take 360 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,16 @@ class Picture:
     width: int
     """In pixels, as `height`."""
     height: int
+
+    def packed(self) -> bytes:
+        """As one string of bytes: a line of JSON, then the picture."""
+        head = {"media_type": self.media_type, "width": self.width, "height": self.height}
+        return json.dumps(head).encode() + b"\n" + self.data
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> "Picture":
+        head, _, data = packed.partition(b"\n")
+        return cls(data, **json.loads(head))
 
 
 def sniff_image(data: bytes) -> str | None:
@@ -79,9 +88,9 @@ def sniff_image(data: bytes) -> str | None:
     return None
 
 
-async def prepare_in_worker(data: bytes) -> Picture:
-    """`prepare` in a thread, two at a time; a cancelled call leaves it behind."""
-    return await anyio.to_thread.run_sync(prepare, data, abandon_on_cancel=True, limiter=_AT_ONCE)
+def prepare_packed(data: bytes) -> bytes:
+    """`prepare`, as `confined` runs it. Raises: Unprocessable."""
+    return prepare(data).packed()
 
 
 def prepare(data: bytes) -> Picture:
@@ -195,7 +204,7 @@ def _why_unknown(data: bytes) -> str:
         return "HEIC and AVIF pictures cannot be read here: save it as JPEG or PNG."
     if start.startswith((b"<svg", b"<?xml", b"<!doctype svg")):
         return "SVG is a drawing in text, which no model takes as a picture: save it as PNG, or send it as text."
-    return "This is no picture of a kind that can be read: PNG, JPEG, GIF, WebP, BMP or TIFF."
+    return "This is no picture that can be read (PNG, JPEG, GIF, WebP, BMP, TIFF); else only PDF and text are taken."
 
 
 def _too_many_pixels() -> Unprocessable:

@@ -56,7 +56,7 @@ async def run_loop(loop: Loop) -> StopReason:
         reason = _end_of(loop.last_stop, last)
     elif _is_answered(loop):
         reason = "end_turn"
-    while reason is None or _is_sent_back(loop, reason):
+    while reason is None or await _is_sent_back(loop, reason):
         if loop.must_pause():
             raise Paused
         reason = "max_turns" if loop.ledger.turns >= loop.limits.max_turns else await _turn(loop)
@@ -67,12 +67,13 @@ def _is_answered(loop: Loop) -> bool:
     return loop.ending is not None and loop.ending.is_answered(loop.transcript.messages)
 
 
-def _is_sent_back(loop: Loop, reason: StopReason) -> bool:
+async def _is_sent_back(loop: Loop, reason: StopReason) -> bool:
     """Whether the model has to answer again, because what it said may not end the run; it is told why."""
     if reason != "end_turn" or loop.ending is None or _is_answered(loop):
         return False
     last = loop.transcript.last
-    objection = loop.ending.objection(last.text if last is not None and last.role == "assistant" else "")
+    answer = last.text if last is not None and last.role == "assistant" else ""
+    objection = await loop.ending.objection(answer, loop.walk.answered_by)
     if objection is None:
         return False
     message = UserMessage(id=new_message_id(), content=(Text(text=objection),), source="hook")

@@ -8,8 +8,9 @@ from typing import Final
 
 import anyio.to_thread
 
+from agentcore.confined import Bounds, Confinement, TooMuch
 from agentcore.errors import Unprocessable
-from agentcore.images import prepare_in_worker, sniff_image
+from agentcore.images import Picture, sniff_image
 from agentcore.messages import Attachment, Document, Image
 from agentcore.ports import Blobs
 
@@ -19,6 +20,12 @@ TEXT: Final = "text/plain"
 """What every text is kept as, so that nothing that was uploaded is ever served as a page."""
 
 _SNIFFED_BYTES = 8192
+_PDF_END_BYTES = 2048  # readers look for its last words in the last kilobyte or two
+_PICTURES = Confinement(
+    # 90 million pixels of RGBA, and as much again while they are converted
+    "agentcore.images:prepare_packed",
+    Bounds(memory_bytes=1536 * 1024 * 1024, cpu_s=30, wall_s=60.0),
+)
 
 
 def kind_of(data: bytes) -> str | None:
@@ -43,9 +50,10 @@ async def keep(data: bytes, blobs: Blobs, name: str | None = None) -> Attachment
     """Make a picture fit, check a PDF, and keep the bytes for good. Raises: Unprocessable, StorageUnavailable."""
     check_size(data)
     if data.startswith(b"%PDF-"):
+        _check_pdf(data)
         blob = await anyio.to_thread.run_sync(blobs.put, data)
         return Document(blob=blob, media_type=PDF, size_bytes=len(data), name=name)
-    picture = await prepare_in_worker(data)
+    picture = await fitted(data)
     blob = await anyio.to_thread.run_sync(blobs.put, picture.data)
     return Image(
         blob=blob,
@@ -54,6 +62,23 @@ async def keep(data: bytes, blobs: Blobs, name: str | None = None) -> Attachment
         width=picture.width,
         height=picture.height,
     )
+
+
+def _check_pdf(data: bytes) -> None:
+    """Refuse what no reader opens: a vendor would refuse every later request of the session. Raises: Unprocessable."""
+    end = data[-_PDF_END_BYTES:]
+    if b"startxref" not in end or b"%%EOF" not in end:
+        raise Unprocessable("The PDF is broken or cut off: it has no end.")
+    if b"/Encrypt" in data:
+        raise Unprocessable("The PDF is encrypted: save it without a password first.")
+
+
+async def fitted(data: bytes) -> Picture:
+    """A picture made to fit every vendor, in a process of its own. Raises: Unprocessable."""
+    try:
+        return Picture.unpacked(await _PICTURES.run(data))
+    except TooMuch as error:
+        raise Unprocessable("The picture takes too much time or memory to read: make it smaller first.") from error
 
 
 def check_size(data: bytes) -> None:

@@ -114,9 +114,12 @@ class Finished:
     """The whole answer; comes last, once, and only after the protocol's own terminal event."""
 
     content: tuple[Block, ...]
-    usage: Usage
+    usage: Usage | None
+    """None where the service told nothing about it: then the price is not known either."""
     stop: str
     """Neutral where there is a neutral word (`agentcore.stops`), else the vendor's own."""
+    detail: str = ""
+    """Why the vendor ended it, in its own words, where it says more than `stop`."""
 
 
 StreamPart: TypeAlias = TextPart | ThinkingPart | ToolCallPart | Finished
@@ -322,8 +325,11 @@ class Ending(Protocol):
         """Whether the last batch of calls was the answer, so that the model is not asked again."""
         ...
 
-    def objection(self, answer: str) -> str | None:
-        """What to tell the model in place of ending with this text. Raises: RunFailed when that is of no use."""
+    async def objection(self, answer: str, model: str) -> str | None:
+        """What to tell the model in place of ending with this text. Raises: RunFailed when that is of no use.
+
+        `model` (`provider/model`) is named in the sentence of that error.
+        """
         ...
 
 

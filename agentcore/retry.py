@@ -35,7 +35,9 @@ COOL_DOWN_S: dict[ProviderErrorKind, float] = {
     "not_found": _LONG_S,
 }
 """How long a model is left alone after a failure of that kind. What is not here would fail with any model, or is
-the caller's own doing: no other one is asked."""
+the caller's own doing: no other one is asked. Short for what passes by itself, long for what somebody has to mend. A
+broken network and a call that stalled are of the first sort: the one is mostly this machine's and soon over, the other
+has cost minutes already, and ten more on a model that was not chosen first would be the greater harm."""
 
 Wait: TypeAlias = Callable[[anyio.Event, float], Awaitable[bool]]
 """Wait for the event, at most so many seconds; return whether it came."""

@@ -15,10 +15,11 @@ import tomlkit
 from tomlkit.exceptions import ParseError, TOMLKitError
 
 from agentcore.errors import Unprocessable
-from agentcore.folders import make_private, sync_folder
+from agentcore.folders import make_private, read_regular, sync_folder
 from agentcore.permissions.rules import Rule, parse_rule
 
 FILE_NAME = "settings.toml"
+MAX_FILE_BYTES = 1024 * 1024
 
 
 def user_file(config_dir: Path) -> Path:
@@ -82,14 +83,12 @@ def _shown(file: Path) -> str:
 
 def _read(file: Path) -> tomlkit.TOMLDocument:
     try:
-        if file.exists() and not file.is_file():
-            raise Unprocessable(f"{_shown(file)} is no regular file. Mend it.")
-        return tomlkit.parse(file.read_text("utf-8"))
+        return tomlkit.parse(read_regular(file, MAX_FILE_BYTES))
     except FileNotFoundError:
         return tomlkit.document()
     except ParseError as error:
         raise Unprocessable(f"{_shown(file)} is no TOML at line {error.line}. Mend it.") from error
-    except (OSError, ValueError, TOMLKitError) as error:
+    except (OSError, ValueError, RecursionError, TOMLKitError) as error:
         raise Unprocessable(f"{_shown(file)} cannot be read: {type(error).__name__}. Mend it.") from error
 
 

@@ -46,6 +46,15 @@ _STOPS: dict[str, Verdict] = {
     ),
 }
 
+_TOLD: dict[str, str] = {
+    "MALFORMED_FUNCTION_CALL": "{model} made a tool call that could not be read. Send the prompt again.",
+}
+_UNKNOWN = (
+    "{model} stopped for a reason that is not known here: {stop}. The run ends to be safe; send the prompt again, or"
+    " use another model."
+)
+"""Of the stop words that end a run as unexpected: those with a sentence of their own, and the rest."""
+
 _MISSING_TOOL_CALL = Verdict(
     Next.FAIL,
     # Never asked again: with nothing to answer the next request would be identical.
@@ -62,12 +71,12 @@ _EMPTY_PAUSE = Verdict(
 )
 
 
-def judge(stop: str, content: Sequence[Block]) -> Verdict:
-    """Say how the run goes on after a model call that stopped for `stop` with this content."""
+def judge(stop: str, content: Sequence[Block], model: str = "The model") -> Verdict:
+    """Say how the run goes on after a call to a model that stopped for `stop` with this content."""
     has_calls = any(isinstance(block, ToolCall) for block in content)
     verdict = _STOPS.get(stop)
     if verdict is None:
-        text = f"The model stopped for a reason that is not known here: {stop[:80]!r}. The run ends to be safe."
+        text = _TOLD.get(stop, _UNKNOWN).format(model=model, stop=repr(stop[:80]))
         return Verdict(Next.FAIL, code="unexpected_stop_reason", text=text)
     if verdict.next is Next.TOOLS and not has_calls:
         return _MISSING_TOOL_CALL

@@ -1,26 +1,28 @@
 """An answer of a given form: what a prompt's `output_schema` asks for, and whether the answer keeps to it.
 
-Where the vendor holds its model to a schema, the answer is the text of the last message. Elsewhere the model is given
-the tool `final_answer`, whose input has that schema; a call of it that was accepted is the answer. Either way the
-value is checked here, and an answer that does not fit goes back to the model with what is wrong, a few times.
+Where every model that may answer is held to a schema by its vendor, the answer is the text of the last message.
+Elsewhere the model is given the tool `final_answer`, whose input has that schema; a call of it that was accepted is
+the answer. (The tool is there for that run alone, so the vendor's cache of the conversation begins anew with it.)
+Either way the value is checked here, and an answer that does not fit goes back to the model with what is wrong.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
-from pydantic import JsonValue, RootModel, model_validator
+from pydantic import JsonValue, RootModel
 from pydantic_core import from_json, to_json
 
 from agentcore.caps import bounded_input
-from agentcore.errors import BadRequest, RunFailed
+from agentcore.confined import Bounds, Confinement, TooMuch
+from agentcore.errors import BadRequest, RunFailed, Unprocessable
 from agentcore.messages import Message, ToolResult
 from agentcore.ports import Outcome, ToolDefinition, ToolRoom, ToolSpec
 
 FINAL_ANSWER = "final_answer"
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_OBJECTIONS = 2  # a model that fails three times does not understand what is asked of it
-_MAX_NAMED = 10
 
+_CHECKS = Confinement("agentcore.schema_check:check", Bounds(memory_bytes=512 * 1024 * 1024, cpu_s=2, wall_s=6.0))
 _ACCEPTED = "The answer is accepted."
 _USE_THE_TOOL = f"Give your answer by calling {FINAL_ANSWER}; a text alone is not taken."
 
@@ -29,32 +31,36 @@ class OutputSchema:
     """A JSON Schema that an answer has to satisfy."""
 
     def __init__(self, schema: Mapping[str, JsonValue]) -> None:
-        """Raises: BadRequest for what is no schema of an object, refers to another document, or is too large."""
-        import jsonschema_rs  # with the first schema: most sessions never have one
-
+        """Raises: BadRequest for what is no object's schema at first sight, or is too large; see `check`."""
         if bounded_input(dict(schema)) is None or len(to_json(schema)) > MAX_SCHEMA_BYTES:
             raise BadRequest(f"output_schema is too large: give at most {MAX_SCHEMA_BYTES // 1024} KiB, less nested.")
         if schema.get("type") != "object":
             raise BadRequest('output_schema must describe an object: give it "type": "object".')
-        try:
-            self._validator = jsonschema_rs.validator_for(dict(schema), retriever=_refuse)
-        except ValueError as error:
-            said = str(error).partition("\n")[0]
-            raise BadRequest(f"output_schema is no JSON Schema that can be used: {said[:300]}.") from error
         self.schema = schema
 
-    def problems(self, value: object) -> str:
-        """What is wrong with a value, one line each; empty where it fits."""
-        lines = []
-        for error in self._validator.iter_errors(value):
-            where = ".".join(map(str, error.instance_path)) or "the answer"
-            lines.append(f"- {where}: {error.message[:300]}")
-            if len(lines) == _MAX_NAMED:
-                break
-        return "\n".join(lines)
+    async def check(self) -> None:
+        """Raises: BadRequest for what is no JSON Schema, or refers to another document."""
+        try:
+            await _CHECKS.run(to_json({"schema": self.schema}))
+        except Unprocessable as error:
+            raise BadRequest(f"output_schema is no JSON Schema that can be used: {error}.") from error
+        except TooMuch as error:
+            raise BadRequest("output_schema takes too long to read: simplify it.") from error
 
-    def read(self, text: str) -> dict[str, JsonValue]:
-        """Parse an answer's text. Raises: ValueError with what is wrong, for the model."""
+    async def problems(self, value: object) -> str:
+        """What is wrong with a value, one line each; empty where it fits. Raises: RunFailed when it cannot be told."""
+        try:
+            found: list[str] = from_json(await _CHECKS.run(to_json({"schema": self.schema, "value": value})))
+        except (TooMuch, Unprocessable) as error:
+            raise RunFailed(
+                "invalid_structured_output",
+                "It takes too long to check this answer against output_schema. Simplify the schema: fewer"
+                " alternatives that refer to themselves.",
+            ) from error
+        return "\n".join(f"- {problem}" for problem in found)
+
+    async def read(self, text: str) -> dict[str, JsonValue]:
+        """Parse an answer's text. Raises: ValueError with what is wrong, for the model; RunFailed."""
         try:
             value = from_json(_unfenced(text), allow_inf_nan=False)
         except ValueError:
@@ -62,7 +68,7 @@ class OutputSchema:
         answer = bounded_input(value)
         if answer is None:
             raise ValueError("- the answer: it is no JSON object, or is nested too deeply")
-        if problems := self.problems(answer):
+        if problems := await self.problems(answer):
             raise ValueError(problems)
         return answer
 
@@ -71,15 +77,20 @@ class FinalAnswer:
     """The tool by which a model answers where its vendor cannot hold it to a schema."""
 
     def __init__(self, schema: OutputSchema) -> None:
+        self._schema = schema
         self.spec = ToolSpec(
             name=FINAL_ANSWER,
             description="Give the final answer to the prompt. Call it once, alone, when everything else is done.",
-            input=_input_model(schema),
+            input=_input_model(schema.schema),
             read_only=True,
         )
 
     async def run(self, input: Any, room: ToolRoom) -> Outcome:
-        return Outcome(_ACCEPTED)
+        try:
+            problems = await self._schema.problems(input.root)
+        except RunFailed as error:
+            return Outcome(str(error), is_error=True)
+        return Outcome(_told(problems), is_error=True) if problems else Outcome(_ACCEPTED)
 
     def preview(self, input: Any) -> str | None:
         return None
@@ -93,10 +104,12 @@ class StructuredEnding:
         self.tool = FinalAnswer(schema) if by_tool else None
         """What the run's tools have to hold besides."""
         self._objections = 0
+        self._answer: dict[str, JsonValue] | None = None
 
     @property
-    def schema(self) -> Mapping[str, JsonValue]:
-        return self._schema.schema
+    def vendor_schema(self) -> Mapping[str, JsonValue] | None:
+        """What the vendor is to hold its model to; None where the model answers by the tool."""
+        return None if self.tool else self._schema.schema
 
     def with_tool(self, tools: Sequence[ToolDefinition]) -> tuple[ToolDefinition, ...]:
         """The tools that the model is told of, sorted by name."""
@@ -106,32 +119,24 @@ class StructuredEnding:
     def is_answered(self, messages: Sequence[Message]) -> bool:
         return _accepted_call(messages) is not None
 
-    def objection(self, answer: str) -> str | None:
-        """What to tell the model in place of ending. Raises: RunFailed when it was told often enough."""
+    async def objection(self, answer: str, model: str) -> str | None:
+        """What to tell `model` in place of ending. Raises: RunFailed when it was told often enough."""
         try:
-            self._schema.read(answer)
+            self._answer = await self._schema.read(answer)
         except ValueError as problems:
             if self._objections == MAX_OBJECTIONS:
                 raise RunFailed(
                     "invalid_structured_output",
-                    f"The model gave {MAX_OBJECTIONS + 1} answers that do not fit output_schema. Simplify the schema,"
-                    " or use another model.",
+                    f"{model} gave {MAX_OBJECTIONS + 1} answers that do not fit output_schema. Simplify the schema, or"
+                    " use another model.",
                 ) from None
             self._objections += 1
             return _USE_THE_TOOL if self.tool else _told(str(problems))
         return None
 
     def value(self, messages: Sequence[Message]) -> dict[str, JsonValue] | None:
-        """The answer of a run that has ended well; None where there is none (the run ended otherwise)."""
-        if (called := _accepted_call(messages)) is not None:
-            return called
-        last = messages[-1] if messages else None
-        if last is None or last.role != "assistant":
-            return None
-        try:
-            return self._schema.read(last.text)
-        except ValueError:
-            return None
+        """The answer of a run that has ended well."""
+        return _accepted_call(messages) or self._answer
 
 
 def _told(problems: str) -> str:
@@ -139,27 +144,24 @@ def _told(problems: str) -> str:
 
 
 def _accepted_call(messages: Sequence[Message]) -> dict[str, JsonValue] | None:
-    """The input of a `final_answer` that the last batch accepted."""
+    """The input of a `final_answer` that the last batch accepted; None once anything was said after it."""
     if len(messages) < 2 or messages[-1].role != "user":
         return None
-    accepted = {block.call_id for block in messages[-1].content if isinstance(block, ToolResult) and not block.is_error}
+    results = [block for block in messages[-1].content if isinstance(block, ToolResult)]
+    if len(results) < len(messages[-1].content):
+        return None  # another prompt is there already: that answer was the one before
+    accepted = {result.call_id for result in results if not result.is_error}
     calls = (call for call in messages[-2].tool_calls if call.name == FINAL_ANSWER and call.id in accepted)
     return next((dict(call.input) for call in calls if call.input is not None), None)
 
 
-def _input_model(schema: OutputSchema) -> type[RootModel[dict[str, JsonValue]]]:
-    """A model for the tool's input that is checked by the schema and described by it."""
+def _input_model(schema: Mapping[str, JsonValue]) -> type[RootModel[dict[str, JsonValue]]]:
+    """Any object, described by the schema: `FinalAnswer` itself checks it, where that cannot hold up the server."""
 
     class Answer(RootModel[dict[str, JsonValue]]):
-        @model_validator(mode="after")
-        def _fits(self) -> Self:
-            if problems := schema.problems(self.root):
-                raise ValueError(f"it does not have the form that was asked for:\n{problems}")
-            return self
-
         @classmethod
         def model_json_schema(cls, *args: object, **kwargs: object) -> dict[str, Any]:
-            return dict(schema.schema)
+            return dict(schema)
 
     return Answer
 
@@ -170,8 +172,3 @@ def _unfenced(text: str) -> str:
     if text.startswith("```") and text.endswith("```"):
         text = text[3:-3].removeprefix("json")
     return text
-
-
-def _refuse(uri: str) -> Any:
-    """No schema may make this process read a file or open a connection."""
-    raise ValueError("references to other documents are not followed")

@@ -5,6 +5,7 @@ message with tool calls is followed by one user message that holds exactly one r
 the calls; it comes into being when the last result is in, so no prefix that breaks the rule can be sent.
 """
 
+from agentcore.attached import Attached
 from agentcore.messages import Block, Message, ToolCall, ToolResult
 
 
@@ -18,6 +19,7 @@ class Transcript:
         self._positions: dict[str, int] = {}
         self._results: dict[str, ToolResult] = {}
         self._call_ids: set[str] = set()
+        self.attachments = Attached()
         self.encoded: dict[str, bytes] = {}
         """Wire bytes of messages, made by the provider's adapter; see `ModelRequest.encoded`."""
 
@@ -46,6 +48,7 @@ class Transcript:
     def add_user(self, message_id: str, content: tuple[Block, ...]) -> None:
         """Append what the user says, merged into a trailing user message so that roles alternate."""
         self.check_closed()
+        self.attachments.add(content)
         if self._messages and self._messages[-1].role == "user":
             content = (*self._messages.pop().content, *content)
         self._messages.append(Message(id=message_id, role="user", content=content))
@@ -65,6 +68,7 @@ class Transcript:
         if not self._open:
             assistant = self._messages[-1]
             results = tuple(self._results[call.id] for call in assistant.tool_calls)
+            self.attachments.add(results)
             self._messages.append(Message(id=f"{assistant.id}-results", role="user", content=results))
             self._results.clear()
 
@@ -78,3 +82,4 @@ class Transcript:
         self._open.clear()
         self._results.clear()
         self.encoded.clear()
+        self.attachments = Attached()

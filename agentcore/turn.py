@@ -17,6 +17,7 @@ from agentcore.events import (
     AssistantMessage,
     ModelEnd,
     ModelStart,
+    Notice,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -36,6 +37,7 @@ from agentcore.ports import (
 from agentcore.retry import Patience
 from agentcore.stops import Next, Verdict, judge
 from agentcore.transcript import Transcript
+from agentcore.usage import Usage
 
 INTERRUPTED = "[interrupted by user]"
 FAILED = "failed"
@@ -100,12 +102,49 @@ class _Timing:
         )
 
 
+class _CallIds:
+    """The ids of one answer's calls: as given, but for those that a call of the context has or had before.
+
+    Chosen when a call begins, so that what is shown while it grows has the id that it will run under.
+    """
+
+    def __init__(self, transcript: Transcript, repeats: dict[str, int]) -> None:
+        self._transcript = transcript
+        self._repeats = repeats
+        self._chosen: dict[str, list[str]] = {}
+        """By the given id, in the order in which its calls began; those that their blocks took are gone."""
+        self._taken: set[str] = set()
+
+    def of_part(self, part: ToolCallPart) -> str:
+        chosen = self._chosen.setdefault(part.call_id, [])
+        if not chosen or part.size_bytes == 0:
+            chosen.append(self._choose(part.call_id))
+        return chosen[-1]
+
+    def of_call(self, call: ToolCall) -> str:
+        chosen = self._chosen.get(call.id)
+        return chosen.pop(0) if chosen else self._choose(call.id)
+
+    def _choose(self, given: str) -> str:
+        name = given or "call"
+        number = self._repeats.get(name, 1)
+        chosen = name if number == 1 else f"{name}-{number}"
+        while chosen in self._taken or self._transcript.has_call(chosen):
+            number += 1
+            chosen = f"{name}-{number}"
+        if number > 1:
+            self._repeats[name] = number
+        self._taken.add(chosen)
+        return chosen
+
+
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     turn: int
     candidate: Candidate
     draft: Draft
     timing: _Timing
+    ids: _CallIds
 
 
 class _Watchdog:
@@ -153,6 +192,8 @@ class Model:
         self._ledger = ledger
         self._clock = clock
         self._patience = patience
+        self._repeats: dict[str, int] = {}
+        """Of call ids that came again and again: the number that was given last."""
         self.draft: Draft | None = None
 
     async def attempt(self, turn: int, number: int, candidate: Candidate, request: ModelRequest) -> Verdict | Failure:
@@ -163,9 +204,10 @@ class Model:
         self._transcript.check_closed()
         self.draft = draft = Draft(new_message_id(), candidate.provider.name, candidate.model)
         timing, stop, is_cut = _Timing(self._clock.monotonic()), FAILED, True
+        ids = _CallIds(self._transcript, self._repeats)
         self._log.emit(ModelStart(turn=turn, model=candidate.label, attempt=number))
         try:
-            finished = await self._stream(_Attempt(turn, candidate, draft, timing), request)
+            finished = await self._stream(_Attempt(turn, candidate, draft, timing, ids), request)
             stop, is_cut = finished.stop, False
         except ProviderError as error:
             return Failure(error, was_shown=timing.first is not None)
@@ -178,7 +220,9 @@ class Model:
             if is_cut:
                 self._keep_text(turn, draft, mark=INTERRUPTED if stop == CANCELLED else "")
         self._account(turn, candidate, finished)
-        return self._store(turn, draft.message_id, finished)
+        verdict = self._store(turn, draft.message_id, candidate, finished, ids)
+        self._tell_of_end(turn, candidate, verdict, finished.detail)
+        return verdict
 
     async def _stream(self, attempt: _Attempt, request: ModelRequest) -> Finished:
         """Show the answer part by part and return the whole. Raises: ProviderError."""
@@ -194,7 +238,11 @@ class Model:
                         break
                     now = monotonic()
                     watchdog.saw(part, now)
-                    self._show(attempt, part, now)
+                    try:
+                        self._show(attempt, part, now)
+                    except ValueError as error:  # an event that cannot be made of it: the adapter let nonsense through
+                        said = f"{provider.name} sent an answer that makes no sense. Try again."
+                        raise ProviderError("server_error", said) from error
         if finished is not None:
             return finished
         if watchdog.scope.cancelled_caught:
@@ -207,21 +255,22 @@ class Model:
         match part:
             case TextPart(text):
                 timing.saw(now)
-                draft.text.append(text)
                 self._log.emit(TextDelta(turn=turn, text=text))
+                draft.text.append(text)
             case ThinkingPart(text):
                 timing.saw(now, thinking=True)
-                draft.thinking.append(text)
                 self._log.emit(ThinkingDelta(turn=turn, text=text))
-            case ToolCallPart(call_id, tool_name, size_bytes):
+                draft.thinking.append(text)
+            case ToolCallPart(_, tool_name, size_bytes):
                 timing.saw(now)
+                call_id = attempt.ids.of_part(part)
                 self._log.emit(ToolCallDelta(turn=turn, call_id=call_id, tool_name=tool_name, size_bytes=size_bytes))
             case _:
                 assert_never(part)
 
     def _account(self, turn: int, candidate: Candidate, finished: Finished) -> None:
-        provider, spent = candidate.provider, finished.usage
-        spent_usd = provider.cost_usd(candidate.model, spent)
+        provider, spent = candidate.provider, finished.usage or Usage()
+        spent_usd = None if finished.usage is None else provider.cost_usd(candidate.model, spent)
         self._ledger.spend(spent, spent_usd)
         self._log.emit(
             UsageReport(
@@ -236,15 +285,29 @@ class Model:
             )
         )
 
-    def _store(self, turn: int, message_id: str, finished: Finished) -> Verdict:
+    def _store(self, turn: int, message_id: str, candidate: Candidate, finished: Finished, ids: _CallIds) -> Verdict:
         content = finished.content
-        verdict = judge(finished.stop, content)
+        verdict = judge(finished.stop, content, candidate.label)
         if verdict.next in (Next.END, Next.FAIL):
             content = tuple(block for block in content if not isinstance(block, ToolCall))
-        message = Message(id=message_id, role="assistant", content=self._with_unique_ids(content))
+        message = Message(id=message_id, role="assistant", content=tuple(_renamed(block, ids) for block in content))
         self._ledger.text = message.text
         self._append(turn, message, final=verdict.next is Next.END)
         return verdict
+
+    def _tell_of_end(self, turn: int, candidate: Candidate, verdict: Verdict, detail: str) -> None:
+        """Say so when an answer ended otherwise than the model would have it."""
+        who, why = candidate.label, f" ({detail})" if detail else ""
+        match verdict:
+            case Verdict(Next.END, "refusal"):
+                advice = "Put the prompt otherwise, clear the session, or use another model."
+                self._tell(turn, "refused", f"{who} refused to answer{why}. {advice}")
+            case Verdict(Next.END, "max_tokens"):
+                advice = "Ask it to go on, or raise max_tokens."
+                self._tell(turn, "cut_at_max_tokens", f"The answer of {who} was cut at its limit of tokens. {advice}")
+
+    def _tell(self, turn: int, code: str, text: str) -> None:
+        self._log.emit(Notice(turn=turn, level="warning", code=code, text=text))
 
     def _keep_text(self, turn: int, draft: Draft, mark: str = "") -> None:
         """Keep what was shown of a broken call; reasoning without its seal cannot be sent back and is left out."""
@@ -261,20 +324,6 @@ class Model:
         self._log.emit(AssistantMessage(turn=turn, message=message, final=final))
         self._transcript.add_assistant(message)
 
-    def _with_unique_ids(self, content: tuple[Block, ...]) -> tuple[Block, ...]:
-        """Rename calls whose id was used before in this context, or twice in this message."""
-        seen: set[str] = set()
-        renamed: list[Block] = []
-        for block in content:
-            if isinstance(block, ToolCall):
-                block = block.model_copy(update={"id": self._unique(block.id, seen)})
-                seen.add(block.id)
-            renamed.append(block)
-        return tuple(renamed)
 
-    def _unique(self, call_id: str, seen: set[str]) -> str:
-        candidate, n = call_id or "call", 1
-        while candidate in seen or self._transcript.has_call(candidate):
-            n += 1
-            candidate = f"{call_id or 'call'}-{n}"
-        return candidate
+def _renamed(block: Block, ids: _CallIds) -> Block:
+    return block.model_copy(update={"id": ids.of_call(block)}) if isinstance(block, ToolCall) else block

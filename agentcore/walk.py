@@ -5,7 +5,7 @@ shown. It is told what happens: an attempt that is repeated and a model that is 
 `waiting`. A cancel ends all of it at once, a stopping process at the next pause, and then the run stays open.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count, takewhile
@@ -20,6 +20,8 @@ from agentcore.ports import Clock, EventLog, ModelRequest
 from agentcore.retry import Patience, attempts_for, cool_down_s, wait_s
 from agentcore.stops import Verdict
 from agentcore.turn import Failure, Model
+
+_AT_ONCE_S = 0.05  # what would be shown as 0.0 s
 
 
 class Paused(Exception):
@@ -48,7 +50,7 @@ class Walk:
 
     async def call(self, turn: int) -> Verdict:
         """Have the call answered; say how the run goes on. Raises: ProviderError, Paused, StorageUnavailable."""
-        numbers, tried = count(1), set[Candidate]()
+        numbers, failed = count(1), dict[Candidate, ProviderError]()
         candidate = self._answering or self._first(turn)
         while True:
             outcome = await self._ask(turn, candidate, numbers)
@@ -56,8 +58,13 @@ class Walk:
                 self._answering = candidate
                 self.cool_downs.end(candidate)
                 return outcome
-            tried.add(candidate)
-            candidate = self._after(turn, candidate, outcome, tried)
+            failed[candidate] = outcome.error
+            candidate = self._after(turn, candidate, outcome, failed)
+
+    @property
+    def answered_by(self) -> str:
+        """The model that the run stays with: `provider/model`."""
+        return (self._answering or self.candidates[0]).label
 
     async def _ask(self, turn: int, candidate: Candidate, numbers: Iterator[int]) -> Verdict | Failure:
         """Ask one model until it answers, or has failed as often as it may."""
@@ -75,7 +82,8 @@ class Walk:
     async def _pause(self, turn: int, candidate: Candidate, error: ProviderError, asked: int, delay_s: float) -> None:
         """Wait before the next attempt, and let everybody know until when."""
         since = self.clock.now()
-        again = f"It is asked again in {delay_s:.1f} s, attempt {asked + 1} of {attempts_for(error.kind)}."
+        when = "at once" if delay_s < _AT_ONCE_S else f"in {delay_s:.1f} s"
+        again = f"It is asked again {when}, attempt {asked + 1} of {attempts_for(error.kind)}."
         self._tell(turn, "info", "model_retry", f"{_failed(candidate, error)} {again}")
         self._wait("retry", turn, since, candidate, until=since + delay_s)
         self.is_pausing = True
@@ -92,22 +100,36 @@ class Walk:
         self._tell_skipped(turn, chosen, tried=())
         return chosen
 
-    def _after(self, turn: int, failed: Candidate, failure: Failure, tried: Collection[Candidate]) -> Candidate:
-        """Whom to ask after one that failed. Raises: ProviderError when there is nobody; Paused."""
+    def _after(
+        self, turn: int, last: Candidate, failure: Failure, failed: Mapping[Candidate, ProviderError]
+    ) -> Candidate:
+        """Whom to ask after the last one has failed. Raises: ProviderError when there is nobody; Paused."""
         error, cool_s = failure.error, cool_down_s(failure.error)
-        if failure.was_shown or cool_s is None:
+        if failure.was_shown:
             raise error
-        self.cool_downs.begin(failed, cool_s)
-        following = choose(self.candidates, self.cool_downs, tried)
+        if cool_s is None:
+            raise self._summed_up(failed)
+        self.cool_downs.begin(last, cool_s)
+        following = choose(self.candidates, self.cool_downs, failed)
         if following is not None:
-            text = f"{_failed(failed, error)} The run goes on with {following.label}."
+            text = f"{_failed(last, error)} The run goes on with {following.label}."
             self._tell(turn, "warning", "model_failover", text)
-        self._tell_skipped(turn, following, tried)
+        self._tell_skipped(turn, following, failed)
         if following is None:
-            raise error
+            raise self._summed_up(failed)
         if self.stopping.is_set():
             raise Paused
         return following
+
+    def _summed_up(self, failed: Mapping[Candidate, ProviderError]) -> ProviderError:
+        """The error of the model that a person chose, as far as it was asked; the others are only named."""
+        chosen = next(candidate for candidate in self.candidates if candidate in failed)
+        error = failed[chosen]
+        others = ", ".join(f"{one.label} ({its.kind})" for one, its in failed.items() if one != chosen)
+        if not others:
+            return error
+        text = f"{str(error).rstrip('.')}. Its stand-ins failed too: {others}."
+        return ProviderError(error.kind, text, retry_after_s=error.retry_after_s)
 
     def _tell_skipped(self, turn: int, chosen: Candidate | None, tried: Collection[Candidate]) -> None:
         """Tell of each model that would have been asked but is left alone, once per run."""

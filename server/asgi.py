@@ -4,7 +4,6 @@
 """
 
 import logging
-from collections.abc import Iterator
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,6 +19,7 @@ from server import frames
 from server.collector import loading
 from server.guard import Admission, Guard
 from server.hub import Hub
+from server.notes import DEMO, about_the_choice
 from server.problems import HANDLERS, edge
 from server.routes.all import ENDPOINTS
 from server.routes.table import Endpoint
@@ -27,8 +27,6 @@ from server.settings import ServerSettings
 from server.tickets import Tickets
 
 logger = logging.getLogger(__name__)
-
-DEMO = "scripted/demo"
 
 
 class Application:
@@ -55,7 +53,7 @@ class Application:
         """What people should know at the start, a sentence each."""
         providers, names = self.core.providers, dict.fromkeys(map(_provider_of, self._models))
         not_ready = [why_not for name in names if (why_not := providers.why_not(name)) is not None]
-        return list(dict.fromkeys([*self._about_the_choice(), *not_ready, *self.core.notices]))  # each once
+        return list(dict.fromkeys([*about_the_choice(self.core), *not_ready, *self.core.notices]))  # each once
 
     @property
     def model(self) -> str:
@@ -68,19 +66,6 @@ class Application:
     @property
     def _models(self) -> tuple[str, ...]:
         return (self.core.default_model, *self.core.config.fallbacks)
-
-    def _about_the_choice(self) -> Iterator[str]:
-        """Say so when the model was not chosen by a person."""
-        model = self.core.default_model
-        if self.core.config.model is not None:
-            return
-        if model == DEMO:
-            yield (
-                "no key and no model server on this machine was found, so a script plays: set ANTHROPIC_API_KEY,"
-                " OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, LM Studio or llama.cpp (see agentcore models)"
-            )
-        else:
-            yield "the model is the first one that is ready; --model or `model` in settings.toml chooses another"
 
     async def start(self) -> None:
         self._tasks = await anyio.create_task_group().__aenter__()
@@ -111,12 +96,13 @@ class Application:
             logger.exception("the default provider could not be loaded")
 
     async def _look_nearby(self) -> None:
-        """Find out what runs on this machine; say so if that is what new sessions would need, and it does not."""
+        """Find out what runs on this machine; say so if new sessions would need what does not, or is not there."""
         await self.core.look_nearby()
-        for name in dict.fromkeys(map(_provider_of, self._models)):
-            found = self.core.providers.status(name)
-            if not found.ready and self.core.providers.why_not(name) is None:
-                logger.warning("%s", found.why_not)
+        providers = self.core.providers
+        asked = [model for model in self._models if providers.why_not(_provider_of(model)) is None]
+        for doubt in dict.fromkeys(map(providers.doubt, asked)):
+            if doubt is not None:
+                logger.warning("%s", doubt)
 
 
 def build(settings: ServerSettings) -> Application:

@@ -1,10 +1,12 @@
 """One run without a server: `agentcore run -p "…"`. The same session, journal and events, and no HTTP.
 
 Nobody is there to answer, so permission requests are denied. stdout gets the answer, or with `--output json` every
-event as one line; everything else goes to stderr. The exit code tells how the run ended.
+event as one line; everything else goes to stderr. The exit code tells how the run ended. Promise: a demo is never
+mistaken for an answer; it plays only for who asks for it.
 """
 
 import asyncio
+import json
 import signal
 import sys
 from collections import Counter
@@ -18,6 +20,7 @@ from agentcore.events import StopReason
 from agentcore.session import Settings
 from server.hub import Hub
 from server.live import LiveSession
+from server.notes import DEMO, about_the_choice, has_no_model, how_to_get_a_model
 from server.settings import CannotStart, RunSettings
 
 EXIT_CODES: dict[StopReason, int] = {
@@ -54,6 +57,10 @@ async def _main(settings: RunSettings) -> int:
     app = App(config)
     chosen = app.config.defaults
     try:
+        if has_no_model(app):
+            _say(*app.providers.passed_over(), *app.notices)
+            raise CannotStart(f"There is no model: {how_to_get_a_model()}. A demo without one: --model {DEMO}")
+        _say(*about_the_choice(app), *app.notices)
         return await _in_hub(app, chosen, settings)
     finally:
         await app.close()
@@ -80,8 +87,7 @@ async def _run(live: LiveSession, settings: RunSettings) -> int:
     """Send the prompt and tell what it comes to. Begins without waiting: no signal is taken before there is a run."""
     denials = Counter[str]()
     live.agent.log.listen(lambda seq, kind, line: denials.update([kind] if b'"resolution":"denied"' in line else []))
-    if settings.output == "json":
-        live.agent.log.listen(_print_line)
+    live.agent.log.listen(_print_line if settings.output == "json" else _say_notice)
     accepted = live.prompt(settings.prompt)
     result = await live.outcome_of(accepted.prompt_id).wait()
     if result is None:
@@ -89,17 +95,32 @@ async def _run(live: LiveSession, settings: RunSettings) -> int:
     if settings.output == "text" and result.text:
         print(result.text)
     if denied := denials["permission_resolved"]:
-        print(f"agentcore: {denied} calls were denied: nobody is there to answer; see --mode", file=sys.stderr)
+        _say(f"{denied} calls were denied: nobody is there to answer; see --mode")
     if result.error is not None:
-        print(f"agentcore: {result.error.text}", file=sys.stderr)
+        _say(result.error.text)
     elif result.stop_reason != "end_turn":
-        print(f"agentcore: the run ended early: {result.stop_reason}", file=sys.stderr)
+        _say(f"the run ended early: {result.stop_reason}")
     return EXIT_CODES.get(result.stop_reason, EXIT_CODES["error"])
 
 
 def _print_line(_seq: int, _kind: str, line: bytes) -> None:
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _say_notice(_seq: int, kind: str, line: bytes) -> None:
+    """Warnings, and that a model is asked again: that may be in minutes."""
+    if kind != "notice":
+        return
+    notice = json.loads(line)
+    if notice["level"] == "warning" or notice["code"] == "model_retry":
+        _say(notice["text"])
+
+
+def _say(*sentences: str) -> None:
+    """Tell people, each sentence once."""
+    for sentence in dict.fromkeys(sentences):
+        print(f"agentcore: {sentence}", file=sys.stderr, flush=True)
 
 
 async def _cancel_on(signals: AsyncIterator[signal.Signals], live: LiveSession) -> None:

@@ -66,10 +66,12 @@ def _told(app: App) -> dict[str, Any]:
 
 def _for_people(told: dict[str, Any]) -> Iterator[str]:
     for provider in told["providers"]:
-        yield f"{provider['name']}: {'ready' if provider['ready'] else provider['why_not']}"
+        yield f"{provider['name']}: {provider['why_not'] or _ready(provider)}"
     rows = [_row(provider["name"], model) for provider in told["providers"] for model in provider["models"]]
     yield ""
     yield from _table([("MODEL", "WINDOW", "$/M IN", "$/M OUT"), *rows])
+    if any("?" in row for row in rows):
+        yield "?: not known before the model is asked; context_length in a provider's section tells its window"
     yield ""
     yield f"default: {told['default']}"
     if told["fallbacks"]:
@@ -78,6 +80,10 @@ def _for_people(told: dict[str, Any]) -> Iterator[str]:
         yield f"alias: {short} = {model}"
     for notice in told["notices"]:
         yield f"note: {notice}"
+
+
+def _ready(provider: dict[str, Any]) -> str:
+    return "ready" if provider["models"] else f"ready; name a model as {provider['name']}/<model>"
 
 
 def _row(provider: str, model: dict[str, Any]) -> Row:

@@ -1,9 +1,9 @@
 """The bodies of the API: what clients send, and what they get. Times are Unix seconds, durations carry their unit."""
 
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
 from agentcore.events import Mode, Partial, PermissionRequest, Scope, StopReason, Unattended
 from agentcore.messages import BlobId
@@ -54,8 +54,19 @@ class CreateSession(SessionSettings):
     """Load the session of this `cwd` that changed last."""
 
 
+def _describe_patch(schema: dict[str, Any]) -> None:
+    """Say in the schema what `PatchSession` says in words."""
+    schema["minProperties"] = 1
+    for field in schema["properties"].values():
+        del field["default"]
+        [value] = [branch for branch in field.pop("anyOf") if branch != {"type": "null"}]
+        field.update(value)
+
+
 class PatchSession(SessionSettings):
     """At least one field; none of them null: a setting can be replaced, not taken back to the server's default."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_patch)
 
     @model_validator(mode="after")
     def _has_no_null(self) -> Self:
@@ -253,6 +264,7 @@ class PromptAccepted(Value):
 
 class RunError(Value):
     code: str
+    """The same as of the event `error`, where the known ones are listed."""
     text: str
     retryable: bool
     retry_after: float | None = None

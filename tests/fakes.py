@@ -37,6 +37,10 @@ class Turn:
     parts: Sequence[StreamPart] = ()
     content: Sequence[Block] = ()
     stop: str = "end_turn"
+    detail: str = ""
+    """Why the vendor ended it."""
+    is_counted: bool = True
+    """The vendor tells the tokens."""
     opens: anyio.Event | None = None
     """Waited for before there is a stream."""
     closes: anyio.Event | None = None
@@ -119,7 +123,7 @@ class FakeProvider:
             raise turn.fails
         if turn.breaks is not None:
             raise turn.breaks
-        yield Finished(tuple(turn.content), SPENT, turn.stop)
+        yield Finished(tuple(turn.content), SPENT if turn.is_counted else None, turn.stop, turn.detail)
 
     def context_window(self, model: str) -> int | None:
         return 1000

@@ -4,7 +4,8 @@ import io
 
 from PIL import Image
 
-PDF = b"%PDF-1.7\n1 0 obj\n<<>>\nendobj\n"
+PDF_END = b"trailer\n<<>>\nstartxref\n0\n%%EOF\n"
+PDF = b"%PDF-1.7\n1 0 obj\n<<>>\nendobj\n" + PDF_END
 
 
 def picture(kind: str = "PNG", size: tuple[int, int] = (8, 6), color: str = "red", **options: object) -> bytes:

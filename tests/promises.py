@@ -151,6 +151,26 @@ PROMISES: dict[str, Promise] = {
         "A picture is within every vendor's limits before it enters, or it is refused.",
         "core/test_images.py::test_every_result_is_within_the_limits_and_what_fits_is_left_alone",
     ),
+    # model services
+    "cut-never-finished": Promise(
+        "An answer that was cut off is never taken for a whole one.",
+        "core/test_cut_recordings.py::test_a_cut_answer_is_whole_or_nothing",
+    ),
+    "no-input-no-run": Promise(
+        "A call whose input is no whole object is answered and never run.",
+        "core/test_runs.py::test_a_bad_call_is_answered_and_never_asked_or_started",
+    ),
+    "shown-not-repeated": Promise(
+        "Once something of an answer was shown, nothing is asked again.",
+        "core/test_model_calls.py::test_once_something_was_shown_nothing_is_asked_again_and_no_other_model_is",
+    ),
+    "prefix-stable": Promise(
+        "What was said before is sent again byte by byte, so that the service's cache holds.",
+        "core/test_anthropic_body.py::test_the_bytes_of_a_request_begin_with_those_of_the_one_before",
+    ),
+    "no-key-in-errors": Promise(
+        "No sentence about a failure holds a key.", "core/test_faults.py::test_no_key_and_no_home_is_passed_on"
+    ),
     # tools
     "inside-the-roots": Promise(
         "File tools work inside the roots, whatever a link says.",

@@ -10,8 +10,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"values", "ids", "messages", "events", "errors", "replies", "usage", "session", "encoding"}),
-    frozenset({"ports", "caps", "clock", "folders", "images", "media"}),
-    frozenset({"transcript", "stops", "retry", "candidates", "turn", "walk", "call", "batch", "loop", "budget"}),
+    frozenset({"ports", "caps", "clock", "confined", "folders", "images", "media", "schema_check"}),
+    frozenset(
+        {"transcript", "attached", "stops", "retry", "candidates", "turn", "walk", "call", "batch", "loop", "budget"}
+    ),
     frozenset({"permissions", "settings", "configuration", "structured", "instructions"}),
     frozenset({"providers", "tools", "sessions"}),
     frozenset({"agent", "app", "attachments"}),

@@ -109,14 +109,21 @@ def wait_until(holds: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_the_headless_command_prints_the_answer(tmp_path: Path) -> None:
+def test_the_headless_command_prints_the_answer_of_the_model_that_is_there(tmp_path: Path) -> None:
+    config = tmp_path / "config" / "agentcore"
+    config.mkdir(parents=True)
+    (config / "settings.toml").write_text('model = "scripted/demo"')
     ran = subprocess.run(
         ["/bin/sh", "-c", HEADLESS.replace(".venv/bin/agentcore", "agentcore")],
         cwd=tmp_path,
-        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **homes(tmp_path)},
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
     assert '{"type":"done"' in ran.stdout
+
+
+def homes(root: Path) -> dict[str, str]:
+    return {"HOME": str(root), "XDG_CONFIG_HOME": str(root / "config")}

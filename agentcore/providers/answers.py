@@ -6,28 +6,38 @@ fit the protocol ends it. Leaving the context closes the connection at once, but
 taken first where it is on its way, so that the connection serves the next turn.
 """
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import anyio
 from anyio import to_thread
+from pydantic_core import from_json
 
 from agentcore.errors import ProviderError
-from agentcore.ports import Finished, ModelRequest, StreamPart
+from agentcore.messages import ToolCall
+from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.catalogue import catalogue, context_window, cost_usd
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.faults import Faults, Said, read_error
+from agentcore.providers.growing import MAX_BYTES, Wire
 from agentcore.providers.sse import OversizedEvent, SseSplitter
 from agentcore.usage import Usage
 
 if TYPE_CHECKING:
     import httpx2
 
+log = logging.getLogger(__name__)
+
 DRAIN_S = 0.05  # the rest of a finished answer is on its way; taking it keeps the connection for the next turn
 CLOSE_S = 1.0
 MAX_DOCUMENT_BYTES = 64 * 1024
+MAX_CALLS = 1_000  # of one answer; each is announced, journaled and answered
+_MAX_STOP_CHARS = 200
+_JSON = "application/json"
 
 _AGAINST_PROTOCOL = (ValueError, TypeError, LookupError, AttributeError)
 """What a reducer raises over data that is no JSON or not of the form that the protocol promises."""
@@ -55,6 +65,30 @@ class Splitter(Protocol):
     def feed(self, chunk: bytes) -> list[bytes]: ...
 
     def finish(self) -> bytes | None: ...
+
+
+_TOO_MANY_CALLS = f"it made more than {MAX_CALLS:,} tool calls in one answer"
+
+
+class _Extent:
+    """How much of an answer was shown. One that goes on without end is ended."""
+
+    def __init__(self) -> None:
+        self._chars = 0
+        self._calls = 0
+
+    def excess_with(self, part: StreamPart) -> str | None:
+        """Count a part; say what there is too much of, None while there is not."""
+        match part:
+            case TextPart(text) | ThinkingPart(text):
+                self._chars += len(text)
+                if self._chars > MAX_BYTES:
+                    return f"its answer is longer than {MAX_BYTES:,} characters"
+            case ToolCallPart(size_bytes=0):
+                self._calls += 1
+                if self._calls > MAX_CALLS:
+                    return _TOO_MANY_CALLS
+        return None
 
 
 class Closable(Protocol):
@@ -91,6 +125,11 @@ class HttpProvider(ABC, Generic[Client]):
 
     def _splitter(self) -> Splitter:
         return SseSplitter()
+
+    def _is_whole_answer(self, document: Wire) -> bool:
+        """Whether a JSON document is an answer in one piece, of a server that passes over `stream`, and the reducer
+        takes it as an event."""
+        return False
 
     # --- what it is ---
 
@@ -155,7 +194,7 @@ class HttpProvider(ABC, Generic[Client]):
         parts = self._parts(chunks, reducer)
         try:
             if not self._is_stream(response):
-                raise await self._fault_of_document(response, chunks)
+                parts = self._parts(_alone(await self._document(response, chunks)), reducer)
             yield parts
         finally:
             with anyio.move_on_after(CLOSE_S, shield=True):
@@ -164,6 +203,22 @@ class HttpProvider(ABC, Generic[Client]):
                     await _drain(chunks)
                 await response.aclose()
 
+    async def _sent_or_without(
+        self,
+        request: ModelRequest,
+        send: "Callable[[], Awaitable[httpx2.Response]]",
+        refuses: Callable[[ProviderError], bool],
+        withhold: Callable[[ModelRequest, str], bool],
+    ) -> "httpx2.Response":
+        """Send; if the seals of earlier reasoning are refused, withhold them and send once more."""
+        try:
+            return await send()
+        except ProviderError as error:
+            if not refuses(error) or not withhold(request, self.name):
+                raise
+            log.warning("session %s: %s refused earlier reasoning, sent without", request.session, self.name)
+        return await send()
+
     def _is_stream(self, response: "httpx2.Response") -> bool:
         return _media_type(response) in self.stream_types
 
@@ -171,11 +226,13 @@ class HttpProvider(ABC, Generic[Client]):
         """Yield what the answer shows, part by part; the last one is `Finished`."""
         import httpx2
 
-        splitter = self._splitter()
+        splitter, extent = self._splitter(), _Extent()
         try:
             async for chunk in chunks:
                 for data in splitter.feed(chunk):
                     for part in self._taken(reducer, data):
+                        if (excess := extent.excess_with(part)) is not None:
+                            raise self.faults.of("server_error", excess)
                         yield part
                     if reducer.is_done:
                         yield self._finished(reducer)
@@ -197,21 +254,31 @@ class HttpProvider(ABC, Generic[Client]):
 
     def _finished(self, reducer: Reducer) -> Finished:
         try:
-            return reducer.finish()
+            finished = reducer.finish()
+            if type(finished.stop) is not str:
+                raise TypeError("a reason to stop is no string")
+            calls = sum(isinstance(block, ToolCall) for block in finished.content)
         except _AGAINST_PROTOCOL as error:
             raise self.faults.of("server_error", "its answer does not fit its protocol") from error
+        if calls > MAX_CALLS:
+            raise self.faults.of("server_error", _TOO_MANY_CALLS)
+        return replace(finished, stop=finished.stop[:_MAX_STOP_CHARS], detail=self.faults.quotable(finished.detail))
 
-    async def _fault_of_document(self, response: "httpx2.Response", chunks: AsyncIterator[bytes]) -> ProviderError:
-        """Name what came in place of an event stream under a good status: an error, or another service's page."""
+    async def _document(self, response: "httpx2.Response", chunks: AsyncIterator[bytes]) -> bytes:
+        """Return an answer that came as one JSON document. Raises: ProviderError for what else came in place of an
+        event stream under a good status: an error, or another service's page."""
         import httpx2
 
         try:
-            body = await _first_bytes(chunks)
+            body = await _first_bytes(chunks, MAX_BYTES if _media_type(response) == _JSON else MAX_DOCUMENT_BYTES)
         except httpx2.RequestError as error:
-            return self.faults.of("network", name_of(error))
+            raise self.faults.of("network", name_of(error)) from error
         if b'"error"' in body and read_error(body) != Said():
-            return self.faults.of_answer(response.status_code, body, response.headers)
-        return self.faults.of("not_found", f"what answered sent {_media_type(response)} in place of an event stream")
+            raise self.faults.of_answer(response.status_code, body, response.headers)
+        with suppress(ValueError):
+            if isinstance(document := from_json(body), dict) and self._is_whole_answer(document):
+                return body
+        raise self.faults.of("not_found", f"what answered sent {_media_type(response)} in place of an event stream")
 
 
 def name_of(error: Exception) -> str:
@@ -224,11 +291,15 @@ def _media_type(response: "httpx2.Response") -> str:
     return value.partition(";")[0].strip().lower()
 
 
-async def _first_bytes(chunks: AsyncIterator[bytes]) -> bytes:
+async def _alone(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+async def _first_bytes(chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
     found = bytearray()
     async for chunk in chunks:
         found += chunk
-        if len(found) > MAX_DOCUMENT_BYTES:
+        if len(found) > max_bytes:
             break
     return bytes(found)
 

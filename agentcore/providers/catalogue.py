@@ -100,8 +100,11 @@ def cost_usd(vendor: str, model: str, usage: Usage) -> float | None:
     )
     read = usage.input + usage.cache_read + usage.cache_write
     used = [(tokens, price) for tokens, price in parts if tokens]
-    known = [tokens * _usd_per_mtok(price, read) / MTOK for tokens, price in used if price is not None]
-    return math.fsum(known) if len(known) == len(used) else None
+    try:
+        known = [tokens * _usd_per_mtok(price, read) / MTOK for tokens, price in used if price is not None]
+        return math.fsum(known) if len(known) == len(used) else None
+    except OverflowError:  # a count that no model can have
+        return None
 
 
 def context_window(vendor: str, model: str) -> int | None:

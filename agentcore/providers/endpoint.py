@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -20,8 +21,10 @@ from agentcore.errors import ProviderError
 
 KEY_KEPT_S = 300.0  # a command that prints short-lived tokens is asked again this often
 KEY_COMMAND_LIMIT_S = 30.0  # enough for a password manager that asks its owner
+FAILURE_KEPT_S = 5.0  # who waited for a command that failed shares its failure; who has mended it need not wait long
 _MAX_KEY_BYTES = 64 * 1024  # far above any token; what prints more prints something else
 _POLL_S = 0.05
+_KILLED_S = 1.0
 
 
 class Key:
@@ -44,6 +47,9 @@ class Key:
         self._clock = clock
         self._good_until: float | None = None
         """Of what the command printed; None when it has to be asked."""
+        self._failure = ""
+        """What came of the last attempt, until `_failed_until`; empty once it gave a key."""
+        self._failed_until = 0.0
         self._reading = anyio.Lock()
 
     def why_not(self) -> str | None:
@@ -64,14 +70,22 @@ class Key:
         if self._command is not None:
             async with self._reading:
                 if self._good_until is None or self._clock() >= self._good_until:
-                    # Left when cancelled: its own limit ends the command.
-                    self._value = await to_thread.run_sync(
-                        _printed_by, self._command, self.source, abandon_on_cancel=True
-                    )
-                    self._good_until = self._clock() + KEY_KEPT_S
+                    await self._run(self._command)
         if (problem := self.why_not()) is not None:
             raise ProviderError("auth", f"The provider cannot be called: {problem}.")
         return self._value
+
+    async def _run(self, command: str) -> None:
+        """Have the command print the key. Raises: ProviderError `auth`, without another try just after a failure."""
+        if self._failure and self._clock() < self._failed_until:
+            raise ProviderError("auth", self._failure)
+        try:
+            # Left when cancelled: its own limit ends the command.
+            self._value = await to_thread.run_sync(_printed_by, command, self.source, abandon_on_cancel=True)
+        except ProviderError as error:
+            self._failure, self._failed_until = str(error), self._clock() + FAILURE_KEPT_S
+            raise
+        self._failure, self._good_until = "", self._clock() + KEY_KEPT_S
 
     def forget(self) -> None:
         """The vendor refused the key: ask the command again next time. Until then it stays a secret."""
@@ -89,22 +103,21 @@ def _printed_by(command: str, source: str) -> str:
     The shell's end is what counts: a child that it left behind may keep the pipe open for ever.
     """
     deadline = time.monotonic() + KEY_COMMAND_LIMIT_S
-    with subprocess.Popen(  # noqa: S602 - the user's own settings hold a shell line on purpose
+    process = subprocess.Popen(  # noqa: S602 - the user's own settings hold a shell line on purpose
         command,
         shell=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-    ) as process:
-        try:
-            out = _read_until_end(process, deadline)
-            status = process.wait(max(0.0, deadline - time.monotonic())) if len(out) <= _MAX_KEY_BYTES else None
-        except subprocess.TimeoutExpired:
-            raise ProviderError("auth", f"{source} did not end within {KEY_COMMAND_LIMIT_S:.0f} s.") from None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+    )
+    try:
+        out = _read_until_end(process, deadline)
+        status = process.wait(max(0.0, deadline - time.monotonic())) if len(out) <= _MAX_KEY_BYTES else None
+    except subprocess.TimeoutExpired:
+        raise ProviderError("auth", f"{source} did not end within {KEY_COMMAND_LIMIT_S:.0f} s.") from None
+    finally:
+        _end(process)
     key = out.decode(errors="replace").strip()
     if status is None or len(key.splitlines()) > 1:
         raise ProviderError("auth", f"{source} printed more than a key: it must print the key alone.")
@@ -113,6 +126,17 @@ def _printed_by(command: str, source: str) -> str:
     if not _can_be_key(key):
         raise ProviderError("auth", f"{source} printed characters that no key has. Run it in a terminal.")
     return key
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End what still runs, without waiting for what cannot be ended: a command may have become another user."""
+    assert process.stdout is not None
+    process.stdout.close()
+    if process.poll() is None:
+        with suppress(PermissionError, ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_S)
 
 
 def _read_until_end(process: "subprocess.Popen[bytes]", deadline: float) -> bytes:
@@ -151,6 +175,9 @@ class Endpoint:
     """Whose prices and windows apply; empty where none are known."""
     context_length: int | None = None
     """Tokens, where the user knows better than the catalogue."""
+    is_vendors_own: bool = False
+    """It is the built-in service of its name, at its own address or that of its variable: what else its vendor's SDK
+    finds in the environment (custom headers, an organization) is meant for it."""
     problem: str = ""
     """A sentence that says why what was set up cannot be used; empty when nothing is known to be wrong."""
 
@@ -174,18 +201,26 @@ class Endpoint:
         mapped = getattr(address, "ipv4_mapped", None) or address
         return mapped.is_loopback or mapped.is_unspecified  # 0.0.0.0, as in OLLAMA_HOST, leads here as well
 
-    def why_not(self) -> str | None:
-        """A sentence that says what is missing before a call can be made; None when nothing is."""
+    def mistake(self) -> str | None:
+        """A sentence that says what was set up wrongly, a missing key apart; None when nothing was."""
         if self.problem:
             return self.problem
-        if _scheme(self.base_url) not in ("http", "https") or not self.host:
-            return f"{self.title} has no usable address: give {self.url_source or 'its base URL'} as https://…"
+        if _is_usable(self.base_url):
+            return None
+        where = self.url_source or "its base URL"
+        return f"{self.title} has no usable address: give {where} as http://… or https://…"
+
+    def why_not(self) -> str | None:
+        """A sentence that says what is missing before a call can be made; None when nothing is."""
+        if (mistake := self.mistake()) is not None:
+            return mistake
         problem = self.key.why_not()
         return None if problem is None else f"{self.title} is not ready: {problem}."
 
 
-def _scheme(url: str) -> str:
+def _is_usable(url: str) -> bool:
     try:
-        return urlsplit(url).scheme
-    except ValueError:
-        return ""
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, say
+        return False

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
+from urllib.parse import urljoin, urlsplit
 
 from pydantic_core import from_json
 
@@ -25,6 +26,7 @@ _KIND_OF_WORD: dict[str, ProviderErrorKind] = {
     "request_too_large": "request_too_large",
     "rate_limit_error": "rate_limit",
     "overloaded_error": "overloaded",
+    "engine_overloaded_error": "overloaded",  # Moonshot, under 429
     "timeout_error": "server_error",
     "conflict_error": "server_error",
     "api_error": "server_error",
@@ -33,16 +35,19 @@ _KIND_OF_WORD: dict[str, ProviderErrorKind] = {
     "invalid_authentication_error": "auth",
     "model_not_found": "not_found",
     "model_not_available": "not_found",
+    "model_decommissioned": "not_found",  # Groq
     "invalid_model": "not_found",
     "deployment_not_found": "not_found",
     "resource_not_found_error": "not_found",
     "context_length_exceeded": "context_overflow",
     "too_many_prompt_tokens": "context_overflow",
     "exceed_context_size_error": "context_overflow",
+    "model_max_prompt_tokens_exceeded": "context_overflow",  # GitHub Copilot
     "string_above_max_length": "invalid_request",
     "insufficient_quota": "quota",
     "exceeded_current_quota_error": "quota",
     "billing_hard_limit_reached": "quota",
+    "arrearage": "quota",  # DashScope
     "rate_limit_exceeded": "rate_limit",
     "ratelimitreached": "rate_limit",
     "tool_use_failed": "tool_use_failed",
@@ -94,33 +99,44 @@ _OVERFLOW = re.compile(
     r"maximum (context|prompt|model) length|"  # OpenAI, DeepSeek, vLLM, Groq, Mistral, xAI
     r"token count.{0,40}exceeds? the maximum|"  # Gemini
     r"exceeded model token limit|range of input length|prompt exceeds max length|context window exceeds limit|"
-    r"context length of only|tokens to keep from the initial prompt",  # LM Studio
+    r"context length of only|tokens to keep from the initial prompt|"  # LM Studio
+    r"longer than the (model'?s? |maximum )?(context|model) length|"  # SGLang, vLLM
+    r"`inputs` (tokens \+ `max_new_tokens` must be <=|must have less than)|"  # text-generation-inference, Together
+    r"too many tokens: .{0,60}(cannot exceed|limit exceeded)|"  # Cohere
+    r"token count of [\d,]{1,12} exceeds the limit|max tokens of [\d,]{1,12} exceeded",  # GitHub Copilot, Snowflake
     re.IGNORECASE,
 )
 """How services say that a conversation is too long; most have no code for it."""
 _QUOTA = re.compile(
     r"credit balance|insufficient (quota|balance|credit)|usage limit|spend(ing)? limit|billing hard limit|"
-    r"out of credits|all available credits|requires more credits|key limit exceeded|requires billing|"
+    r"out of credits|doesn't have any credits|all available credits|requires more credits|key limit exceeded|"
+    r"requires billing|"
     r"quota.{0,40}(per day|daily)|PerDay",
     re.IGNORECASE,
 )
 _BAD_KEY = re.compile(
-    r"\b(incorrect|invalid|no|missing|not valid) ([\w-]+ ){0,2}api[ -]?key|api[ -]?key.{0,20}\b(not valid|invalid)",
+    r"\b(incorrect|invalid|no|missing|not valid) ([\w-]{1,40} ){0,2}api[ -]?key|"
+    r"api[ -]?key.{0,20}\b(not valid|invalid)",
     re.IGNORECASE,
 )
 _NO_MODEL = re.compile(
-    r"\bmodels?[:/ ] ?[\"'`]?[\w./:@-]*[\"'`]? ?(was |is )?(not found|does not exist|not exist)|"
+    r"\bmodels?[:/ ] ?[\"'`]?[\w./:@-]{0,160}[\"'`]? ?(was |is )?(not found|does not exist|not exist)|"
     r"not a valid model|\b(unknown|invalid) model\b|no models? loaded",
     re.IGNORECASE,
 )
+_NO_SUCH_PATH = re.compile(r"unexpected endpoint or method", re.IGNORECASE)  # LM Studio, under status 200
+_MODERATED = re.compile(r"requires moderation|input was flagged", re.IGNORECASE)
+"""OpenRouter, under the status of a bad key."""
 _WORDINGS: tuple[tuple[re.Pattern[str], ProviderErrorKind], ...] = (
     (_OVERFLOW, "context_overflow"),
     (_QUOTA, "quota"),
     (_BAD_KEY, "auth"),
     (_NO_MODEL, "not_found"),
+    (_MODERATED, "invalid_request"),
+    (_NO_SUCH_PATH, "not_found"),
 )
 """Looked at where no word tells more than that the request is invalid; the first that fits."""
-_LARGER_THAN_THE_RATE = re.compile(r"request too large for .*tokens per min", re.IGNORECASE)
+_LARGER_THAN_THE_RATE = re.compile(r"request too large for .{0,200}tokens per min", re.IGNORECASE)
 """OpenAI and Groq: one request above what a minute allows. It has the code of a rate limit; waiting does not help."""
 
 _SENTENCES: dict[ProviderErrorKind, tuple[str, str]] = {
@@ -151,7 +167,10 @@ _HOME = re.compile(r"(?:/home|/Users)/[^/\s\"']+|/root\b")
 _SECRET_ANYWHERE_CHARS = 8  # shorter ones are left out as whole words only: they could be part of any word
 _SECRET_CHARS = 3  # a key such as "x", for a local server, is no secret and would blot out words
 _MAX_QUOTED_CHARS = 400
-_DELAY = re.compile(r"(\d{1,9}(?:\.\d+)?)s")
+_MAX_SAID_CHARS = 4_000  # no refusal needs more; what is longer is cut before any pattern looks at it
+_MAX_WORD_CHARS = 200
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+_MAX_DETAILS = 50
 _MAX_DEPTH = 4  # of the message inside an error body
 
 
@@ -172,27 +191,51 @@ class Faults:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self.if_elsewhere = ""
+        """What to do where a path is missing at an address that is not the vendor's own; empty: nothing special."""
 
-    def of(self, kind: ProviderErrorKind, said: str = "", *, retry_after: float | None = None) -> ProviderError:
-        """Make an error whose sentence quotes what was `said`."""
+    def of(
+        self, kind: ProviderErrorKind, said: str = "", *, retry_after: float | None = None, advice: str = ""
+    ) -> ProviderError:
+        """Make an error whose sentence quotes what was `said`; `advice` stands in the place of the usual one."""
         endpoint = self._endpoint
         url = f", and {endpoint.url_source} if you set it" if endpoint.url_source else ""
         names = {"title": endpoint.title, "key": endpoint.key.source or "its key", "url": url}
-        what, advice = (part.format(**names) for part in _SENTENCES.get(kind, _SENTENCES["server_error"]))
-        quoted = self._quotable(said)
+        what, usual = (part.format(**names) for part in _SENTENCES.get(kind, _SENTENCES["server_error"]))
+        advice = advice or usual
+        quoted = self.quotable(said)
         sentence = f"{what}: {quoted}. {advice}" if quoted else f"{what}. {advice}"
         return ProviderError(kind, sentence[:1].upper() + sentence[1:], retry_after_s=retry_after)
 
     def of_answer(self, status: int, body: bytes, headers: Mapping[str, str]) -> ProviderError:
         """Translate an HTTP answer that is no stream."""
+        if 300 <= status < 400 and (location := headers.get("location")):
+            return self._of_redirect(location)
         said = read_error(body)
+        kind = kind_of(said, status)
+        is_missing_path = kind == "not_found" and status in (404, 405) and not _names_model(said)
         wait = said.retry_after_s if said.retry_after_s is not None else retry_after_s(headers)
-        return self.of(kind_of(said, status), said.message or f"HTTP {status}", retry_after=wait)
+        return self.of(
+            kind,
+            said.message or f"HTTP {status}",
+            retry_after=wait,
+            advice=self.if_elsewhere if is_missing_path else "",
+        )
 
     def of_event(self, error: object) -> ProviderError:
         """Translate an error object inside a stream that had begun well."""
         said = _said(error)
         return self.of(kind_of(said), said.message, retry_after=said.retry_after_s)
+
+    def _of_redirect(self, location: str) -> ProviderError:
+        """A redirect is not followed: the conversation and the key were meant for the address that was set up."""
+        try:
+            target = urlsplit(urljoin(self._endpoint.base_url, location[:_MAX_SAID_CHARS]))
+            place = f"{target.scheme}://{target.hostname}" + (f":{target.port}" if target.port else "")
+        except ValueError:
+            place = "an address that is none"
+        source = self._endpoint.url_source or "its base URL"
+        return self.of("not_found", f"it redirects to {place}", advice=f"Nothing was sent there: correct {source}.")
 
     def of_setup(self, error: Exception) -> ProviderError:
         """Translate a failure to load the SDK or to make its client; waiting does not heal it."""
@@ -201,12 +244,17 @@ class Faults:
         text = f"The client for {self._endpoint.title} cannot be made ({type(error).__name__}): {advice}"
         return ProviderError("invalid_request", text.format(url=url))
 
-    def _quotable(self, said: str) -> str:
+    def quotable(self, said: str) -> str:
+        """What a vendor said as a part of a sentence: short, printable, without keys and folders of people."""
+        is_cut = len(said) >= _MAX_SAID_CHARS  # here, or by `_message_of`
+        said = said[:_MAX_SAID_CHARS]
         for secret in self._endpoint.key.secrets:
             if len(secret) >= _SECRET_ANYWHERE_CHARS:
                 said = said.replace(secret, "[key]")
             elif len(secret) >= _SECRET_CHARS:
                 said = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "[key]", said)
+        if is_cut:  # a key may have been cut in two
+            said = said[: -max(map(len, self._endpoint.key.secrets), default=1)]
         said = _HOME.sub("~", _ANY_KEY.sub("[key]", said))
         said = " ".join("".join(char if char.isprintable() else " " for char in said).split())
         if len(said) > _MAX_QUOTED_CHARS:
@@ -257,29 +305,46 @@ def _said(error: object) -> Said:
     if isinstance(error, str) and error.startswith("{") and (inner := read_error(error.encode())).message:
         return inner  # Ollama: what its runner said, as JSON in a text
     if not isinstance(error, dict):
-        return Said(message=_text_of(error))
+        return Said(message=_message_of(error))
     details = error.get("details")
-    details = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    details = details[:_MAX_DETAILS] if isinstance(details, list) else []
+    details = [detail for detail in details if isinstance(detail, dict)]
     return Said(
-        words=(*(str(detail["reason"]) for detail in details if "reason" in detail), *_words(error), *_quotas(details)),
-        message=_text_of(error),
+        words=(
+            *(_word(detail["reason"]) for detail in details if "reason" in detail),
+            *_words(error),
+            *_quotas(details),
+        ),
+        message=_message_of(error),
         retry_after_s=next((delay for detail in details if (delay := _delay(detail)) is not None), None),
         status=next((code for name in ("status_code", "code") if _is_status(code := error.get(name))), None),
     )
 
 
 def _words(error: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(error[name] for name in ("code", "status", "type") if isinstance(error.get(name), str))
+    return tuple(_word(error[name]) for name in ("code", "status", "type") if isinstance(error.get(name), str))
+
+
+def _word(value: object) -> str:
+    return value[:_MAX_WORD_CHARS] if isinstance(value, str) else ""
+
+
+def _names_model(said: Said) -> bool:
+    return any("model" in text.lower() for text in (said.message, *said.words))
 
 
 def _quotas(details: list[dict[str, Any]]) -> list[str]:
     """Google names the quota that is used up; the message does not tell a minute's from a day's."""
     violations = [detail["violations"] for detail in details if isinstance(detail.get("violations"), list)]
-    return [str(one.get("quotaId")) for some in violations for one in some if isinstance(one, dict)]
+    return [_word(one.get("quotaId")) for some in violations for one in some[:_MAX_DETAILS] if isinstance(one, dict)]
 
 
 def _is_status(code: object) -> bool:
     return isinstance(code, int) and 400 <= code < 600
+
+
+def _message_of(error: object) -> str:
+    return _text_of(error)[:_MAX_SAID_CHARS]
 
 
 def _text_of(value: object, depth: int = 0) -> str:
@@ -300,7 +365,7 @@ def _text_of(value: object, depth: int = 0) -> str:
 
 def _delay(detail: dict[str, Any]) -> float | None:
     """Google says in the body how long to wait: `{"retryDelay": "48s"}`."""
-    match = _DELAY.fullmatch(str(detail.get("retryDelay")))
+    match = _DELAY.fullmatch(_word(detail.get("retryDelay")))
     return float(match[1]) if match else None
 
 

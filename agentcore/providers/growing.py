@@ -3,6 +3,7 @@
 Strict where a mistake would be acted on: a tool's input counts only if its text is one whole JSON object.
 """
 
+import json
 from typing import Any
 
 from pydantic import JsonValue
@@ -14,6 +15,13 @@ from agentcore.ports import TextPart, ThinkingPart
 
 Wire = dict[str, Any]
 """A parsed piece of a vendor's JSON: checked field by field as it is used."""
+
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Of what one answer may say, and of the input of one call: far above any model's longest answer."""
+MAX_TOKENS = 10**12
+"""No count of one call can be higher; far below what arithmetic with prices can hold."""
+_MAX_NAME_CHARS = 1_000  # above the ids of any vendor, the signed ones of some gateways included
 
 
 class GrowingText:
@@ -73,22 +81,47 @@ class GrowingInput:
             raise TypeError("arguments are no string")
         self._pieces.append(text)
         self.size_bytes += len(text.encode())
+        if self.size_bytes > MAX_BYTES:
+            raise ValueError("arguments without end")
         return True
 
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
     def parse(self) -> dict[str, JsonValue] | None:
-        """The input; None unless the text is one whole JSON object of bounded depth."""
-        text = "".join(self._pieces)
+        """The input; None unless the text is one whole JSON object of bounded depth, with no name in it twice."""
+        text = self.text
+        if not text.strip():
+            return bounded_input(self._initial)
         try:
-            value = from_json(text, allow_inf_nan=False) if text.strip() else self._initial
-        except ValueError:
+            value = bounded_input(from_json(text, allow_inf_nan=False))
+            if value is not None:
+                json.loads(text, object_pairs_hook=_refuse_twins)  # of two members the parser takes the last one
+        except (ValueError, RecursionError):
             return None
-        return bounded_input(value)
+        return value
+
+
+def _refuse_twins(pairs: list[tuple[str, object]]) -> None:
+    """Raises: ValueError over an object that says two things under one name."""
+    if len(pairs) != len({name for name, _ in pairs}):
+        raise ValueError("a name stands in an object twice")
+
+
+def name_in(value: object) -> str:
+    """A name or an id that a vendor gives. Raises: TypeError, ValueError for what can be none."""
+    if type(value) is not str:
+        raise TypeError("a name is no string")
+    if len(value) > _MAX_NAME_CHARS:
+        raise ValueError("a name without end")
+    return value
 
 
 def count(counts: Wire, key: str) -> int:
     """A token count, 0 where it is absent or makes no sense."""
     value = counts.get(key)
-    return value if type(value) is int and value > 0 else 0
+    return min(value, MAX_TOKENS) if type(value) is int and value > 0 else 0
 
 
 def details(counts: Wire, key: str) -> Wire:

@@ -1,47 +1,74 @@
 """Sending through the official SDKs of Anthropic and OpenAI, which share their inner client.
 
-The SDK makes the client, signs, sends and raises typed errors; the answer is handed over unread, since its event
-objects cost fifteen times as much and pass off a cut answer as a whole one. Its retries are off: the loop retries.
+The SDK makes the client, signs and sends; the answer is handed over unread, since its event objects cost fifteen times
+as much and pass off a cut answer as a whole one. Its retries are off: the loop retries. Refusals are read by our own
+`http`, because the SDK reads them whole, however long they are.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agentcore.errors import ProviderError
 from agentcore.providers.answers import name_of
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.faults import Faults
-from agentcore.providers.plain import CONNECT_S, IDLE_S, WRITE_S
+from agentcore.providers.http import http_options
 
-UNREAD = {"X-Stainless-Raw-Response": "stream"}
-"""The SDKs' own switch: hand over the answer without reading it."""
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from openai import AsyncOpenAI
+
+UNREAD = {"X-Stainless-Raw-Response": "stream", "Content-Type": "application/json"}
+"""The SDKs' own switch: hand over the answer without reading it. The type is named for the sake of `_withheld`."""
 
 
-def http_options(endpoint: Endpoint) -> dict[str, Any]:
-    """With what an SDK's HTTP client is made, in place of its own choices.
+def anthropic_client(endpoint: Endpoint, faults: Faults) -> "AsyncAnthropic":
+    import anthropic
 
-    No bound on how long an answer may be silent: the loop keeps watch over that. Connections outlive the tools of a
-    turn (5 s otherwise). No proxy leads to this machine.
-    """
-    import httpx2
+    return anthropic.AsyncAnthropic(
+        api_key="sent with each request",
+        base_url=endpoint.base_url,
+        max_retries=0,
+        default_headers={} if endpoint.is_vendors_own else _withheld("ANTHROPIC_CUSTOM_HEADERS", anthropic.Omit()),
+        # Given, because the SDK's own one trips over itself when half made.
+        http_client=anthropic.DefaultAsyncHttpxClient(**http_options(endpoint, faults)),
+        open_telemetry=False,
+    )
 
-    return {
-        "timeout": httpx2.Timeout(connect=CONNECT_S, read=None, write=WRITE_S, pool=None),
-        "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=IDLE_S),
-        "trust_env": not endpoint.is_local,
-    }
+
+def openai_client(endpoint: Endpoint, faults: Faults) -> "AsyncOpenAI":
+    import openai
+
+    client = openai.AsyncOpenAI(
+        api_key="sent with each request",
+        base_url=endpoint.base_url,
+        max_retries=0,
+        default_headers={} if endpoint.is_vendors_own else _withheld("OPENAI_CUSTOM_HEADERS", openai.Omit()),
+        # Given, for the same reason, and because the SDK may choose one on aiohttp by itself.
+        http_client=openai.DefaultAsyncHttpxClient(**http_options(endpoint, faults)),
+    )
+    if not endpoint.is_vendors_own:
+        client.organization = client.project = None  # read from the environment as well
+    return client
+
+
+def _withheld(variable: str, omit: Any) -> dict[str, Any]:
+    """Default headers that take out what an SDK reads from a variable of its vendor's: secrets, often, meant for the
+    vendor alone. `omit` is the SDK's own mark for a header that is not sent."""
+    lines = os.environ.get(variable, "").split("\n")
+    return {name.strip(): omit for name, colon, _ in (line.partition(":") for line in lines) if colon}
 
 
 @contextmanager
-def translated(faults: Faults, refusals: type[Exception], breaks: type[Exception]) -> Iterator[None]:
-    """Translate what an SDK raises while it sends: `refusals` is its class for an answer with a bad status, `breaks`
-    the one for no answer. Raises: ProviderError."""
+def translated(faults: Faults, breaks: type[Exception]) -> Iterator[None]:
+    """Translate what an SDK raises while it sends; `breaks` is its class for no answer. Raises: ProviderError."""
     import httpx2
 
     try:
         yield
-    except refusals as error:
-        response: httpx2.Response = error.response  # type: ignore[attr-defined] # the status errors of both have it
-        raise faults.of_answer(response.status_code, response.content, response.headers) from error
     except (breaks, httpx2.RequestError) as error:
+        if isinstance(error.__cause__, ProviderError):  # a refusal, which Anthropic's SDK takes for no answer
+            raise error.__cause__ from None
         raise faults.of("network", name_of(error)) from error

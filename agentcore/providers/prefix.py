@@ -12,7 +12,7 @@ from agentcore.ports import ModelRequest
 
 NEWER_MESSAGES = 64  # looked at one by one; with twice as many the older half joins the piece before it
 
-GONE = "[a file that was shown here is no longer stored]"
+GONE = "[a file that was shown here is not shown any more]"
 """In the place of an attachment whose bytes are missing."""
 
 Encode = Callable[[Message], bytes]

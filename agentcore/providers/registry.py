@@ -5,11 +5,12 @@ Importing this room loads no SDK and no HTTP library; a provider is made when it
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from agentcore.configuration import Configuration
+from agentcore.configuration import MAX_NOTICES, Configuration, nearest
 from agentcore.errors import BadRequest
 from agentcore.ports import Provider
 from agentcore.providers.answers import HttpProvider
@@ -20,6 +21,8 @@ from agentcore.providers.setups import Setup, notices, set_up
 from agentcore.providers.vendors import DEMO, DIALECTS
 
 LOOK_AGAIN_S = 30.0  # what runs on this machine is asked at most this often for the sake of a list
+SHOWN_MODELS = 5
+"""So many are named where a model that was asked for is not among them."""
 _DEMO_MODEL = f"scripted/{DEMO}"
 
 
@@ -77,13 +80,16 @@ class Providers:
 
         Raises: BadRequest with what to send instead.
         """
-        provider, slash, name = self.aliases.get(model, model).partition("/")
+        model = self.aliases.get(model, model)
+        provider, slash, name = model.partition("/")
         if not slash or not name:
-            example = self.default_model()
+            example = self._meant(model) or f", such as {self.default_model()}"
             short = f", or by a short name: {', '.join(self.aliases)}" if self.aliases else ""
-            raise BadRequest(f"A model is named provider/model, such as {example}{short}; {self._known()}.")
+            raise BadRequest(f"A model is named provider/model{example}{short}; {self._known()}.")
         if provider not in self._setups:
-            raise BadRequest(f"There is no provider of the name {provider[:40]!r}; {self._known()}.")
+            raise BadRequest(
+                f"There is no provider of the name {provider[:40]!r}{self._meant(model)}; {self._known()}."
+            )
         return provider, name
 
     def full_name(self, model: str) -> str:
@@ -141,17 +147,41 @@ class Providers:
 
     def models(self, name: str) -> list[ModelStatus]:
         """Tell about the models that a provider offers."""
-        endpoint = self._endpoint(self._setups[name])
+        setup = self._setups[name]
+        endpoint, dialect = self._endpoint(setup), DIALECTS[setup.type]
         vendor, window = endpoint.vendor, endpoint.context_length
         return [
-            ModelStatus(model, window or context_window(vendor, model), *prices(vendor, model))
-            for model in self._models(self._setups[name])
+            ModelStatus(model, window or context_window(vendor, model) or dialect.window(model), *prices(vendor, model))
+            for model in self._models(setup)
         ]
 
     def notices(self) -> list[str]:
-        """What a person should know at the start, a sentence each: sections that are wrong, keys in the open."""
-        broken = [setup.endpoint.problem for setup in self._setups.values() if setup.endpoint.problem]
-        return [*broken, *notices(list(self._setups.values()))]
+        """What a person should know at the start, a sentence each: what was set up wrongly, keys in the open."""
+        return [*notices(list(self._setups.values())), *islice(self._lost_aliases(), MAX_NOTICES)]
+
+    def passed_over(self) -> Iterator[str]:
+        """Say of each provider that somebody set up why it was not taken when nobody chose a model."""
+        has_key = self._first_with_key() is not None
+        for setup in self._setups.values():
+            if not setup.is_set_up:
+                continue
+            why_not = self._why_not(setup) if setup.name in self._seen else setup.why_not()
+            if why_not is not None:
+                yield why_not
+            elif not has_key and not self._models(setup):
+                how = f"--model {setup.name}/<model>, or `model` in settings.toml"
+                yield f"{setup.name} is ready, but no model of it is chosen: {how}"
+
+    def doubt(self, model: str) -> str | None:
+        """Say why a model that `parse` knows cannot be used, or may not be there, by what was seen when last asked."""
+        name, model = self.parse(model)
+        setup, seen = self._setups[name], self._seen.get(name)
+        if (why_not := self._why_not(setup)) is not None:
+            return why_not
+        if seen is None or not seen.models or model in seen.models or f"{model}:latest" in seen.models:
+            return None
+        some = ", ".join(seen.models[:SHOWN_MODELS]) + (", …" if len(seen.models) > SHOWN_MODELS else "")
+        return f"{setup.endpoint.title} lists no model {model} that can chat; it has {some}."
 
     @property
     def key_variables(self) -> frozenset[str]:
@@ -204,6 +234,28 @@ class Providers:
     def _first_nearby(self) -> str | None:
         nearby = ((setup, self._seen[setup.name].models) for setup in self._setups.values() if setup.name in self._seen)
         return next((f"{setup.name}/{models[0]}" for setup, models in nearby if models), None)
+
+    def _lost_aliases(self) -> Iterator[str]:
+        for short in self.aliases:
+            try:
+                self.parse(short)
+            except BadRequest as error:
+                yield f"`{short}` in [aliases] of settings.toml leads nowhere: {error}"
+
+    def _meant(self, model: str) -> str:
+        """What a name that leads nowhere may have meant, as a part of a sentence; empty where nothing is near."""
+        provider, slash, name = model.strip("/").partition("/")
+        if slash and (near := nearest(provider, tuple(self._setups))):
+            return f" (did you mean {near}/{name[:80]}?)"
+        names = {short: short for short in self.aliases}
+        for setup in self._setups.values():
+            if setup.is_shown:
+                models = self._models(setup)
+                names.setdefault(setup.name, f"{setup.name}/{models[0] if models else '<model>'}")
+                for one in models:
+                    names.setdefault(one, f"{setup.name}/{one}")
+        found = nearest(name or provider, tuple(names))
+        return f" (did you mean {names[found]}?)" if found else ""
 
     def _known(self) -> str:
         return f"the providers are {', '.join(self._setups)}"

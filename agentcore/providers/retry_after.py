@@ -26,8 +26,8 @@ def _number(value: str | None) -> float | None:
 def _seconds_until(date: str, now: datetime) -> float | None:
     try:
         then = parsedate_to_datetime(date)
-    except ValueError:
+        if then.tzinfo is None:
+            then = then.replace(tzinfo=UTC)
+        return max(0.0, (then - now).total_seconds())
+    except (ValueError, OverflowError):  # also a date that is none with its time zone
         return None
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    return max(0.0, (then - now).total_seconds())

@@ -31,6 +31,8 @@ class Setup:
     """Offered without asking anyone."""
     is_named: bool = False
     """Set up by the user, under a name of his own."""
+    is_set_up: bool = False
+    """Somebody gave its key, its address or a section of the settings."""
     is_shown: bool = True
     """Told of in lists; a gateway that nobody set up is not."""
     key_variables: tuple[str, ...] = ()
@@ -51,9 +53,13 @@ class Setup:
     def list_url(self) -> str:
         return self.endpoint.base_url + DIALECTS[self.type].list_path
 
+    def mistake(self) -> str | None:
+        """What was set up wrongly; None when nothing is known to be."""
+        return self.endpoint.problem or None if self.type == "scripted" else self.endpoint.mistake()
+
     def why_not(self) -> str | None:
         """What can be told without asking; None when nothing is known to be wrong."""
-        return self.endpoint.problem or None if self.type == "scripted" else self.endpoint.why_not()
+        return self.mistake() if self.type == "scripted" else self.endpoint.why_not()
 
     def notice(self) -> str | None:
         """What a person should know although it works."""
@@ -75,33 +81,37 @@ def set_up(environ: Mapping[str, str], named: Sequence[NamedProvider]) -> list[S
 
 
 def ollama_url(host: str) -> str:
-    """Read a value of OLLAMA_HOST as its own clients do: scheme, address and port may each be missing."""
+    """Read a value of OLLAMA_HOST as its own clients do: scheme, address and port may each be missing.
+
+    What makes no sense, or must not be there, stays as it is, for whoever judges the address.
+    """
     scheme, found, rest = host.strip().partition("://")
     if not found:
-        scheme, rest = "http", host.strip()
+        scheme, rest = "http", host.strip().removeprefix("//")
     usual = {"http": 80, "https": 443}[scheme] if found and scheme in ("http", "https") else OLLAMA_PORT
     place, slash, path = rest.partition("/")
+    if "@" in place:
+        return f"{scheme}://{rest}"
     name, port = _split_port(place)
     name = _EVERYWHERE.get(name, name)
     shown = f"[{name}]" if ":" in name else name
-    return f"{scheme}://{shown}:{usual if port is None else port}{slash}{path}".rstrip("/")
+    return f"{scheme}://{shown}:{port or usual}{slash}{path}".rstrip("/")
 
 
-def _split_port(place: str) -> tuple[str, int | None]:
-    bare = place.strip("[]")
+def _split_port(place: str) -> tuple[str, str]:
+    """Address and port, which may be no number; either may be empty."""
     try:
-        return str(ipaddress.IPv6Address(bare)), None
+        return str(ipaddress.IPv6Address(place.strip("[]"))), ""
     except ValueError:
-        name, _, port = place.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        return (name or place if ":" in place else place).strip("[]"), None
-    return (name.strip("[]"), int(port)) if ":" in place else (place, None)
+        name, colon, port = place.rpartition(":")
+    return (name.strip("[]"), port) if colon else (place.strip("[]"), "")
 
 
 def _of_service(name: str, service: Service, environ: Mapping[str, str], change: NamedProvider | None) -> Setup:
     section = change.section if change else ProviderSection()
     url, source = _address(service, environ, section, change)
     variable = next((one for one in service.keys if environ.get(one, "").strip()), None)
+    is_set_up = change is not None or variable is not None or bool(_given_address(service, environ))
     endpoint = Endpoint(
         name=name,
         title=service.title,
@@ -110,13 +120,15 @@ def _of_service(name: str, service: Service, environ: Mapping[str, str], change:
         url_source=source,
         vendor=service.vendor,
         context_length=section.context_length,
+        is_vendors_own=service.type == name and section.base_url is None and section.type in (None, service.type),
         problem=(change.problem if change else "") or _problem_of(service.title, url, source),
     )
     return Setup(
         endpoint=endpoint,
         type=section.type or service.type,
         models=service.models,
-        is_shown=not service.is_gateway or change is not None or variable is not None,
+        is_set_up=is_set_up,
+        is_shown=is_set_up or not service.is_gateway,
         key_variables=(*service.keys, *_named_variable(section)),
         has_key_command=section.api_key_command is not None,
     )
@@ -127,14 +139,18 @@ def _address(
 ) -> tuple[str, str]:
     """The base URL, and what a person has to look at when it is wrong."""
     if section.base_url is not None and change is not None:
-        return section.base_url.strip().rstrip("/"), f"base_url of {change.place}"
-    given = environ.get(service.url_variable, "").strip() if service.url_variable else ""
+        return _completed(section.base_url, section.type or service.type), f"base_url of {change.place}"
+    given = _given_address(service, environ)
     if not given:
         return service.base_url, service.url_variable
     if service.url_variable == "OLLAMA_HOST":
         return ollama_url(given), service.url_variable
     url = given.rstrip("/")
     return (_with_v1(url) if service.url_variable in _NEEDS_V1 else url), service.url_variable
+
+
+def _given_address(service: Service, environ: Mapping[str, str]) -> str:
+    return environ.get(service.url_variable, "").strip() if service.url_variable else ""
 
 
 def _own_key(service: Service, environ: Mapping[str, str], variable: str | None, url: str) -> Key:
@@ -147,7 +163,7 @@ def _of_named(one: NamedProvider, environ: Mapping[str, str]) -> Setup:
     section, title = one.section, f"provider {one.name}"
     kind = section.type or "openai-compatible"
     vendor = SERVICES.get(kind, Service(kind, title))  # the service of the same name as the type, where there is one
-    url = (section.base_url or vendor.base_url).strip().rstrip("/")
+    url = _completed(section.base_url or vendor.base_url, kind)
     source = f"base_url of {one.place}"
     is_vendors_own = url == vendor.base_url and bool(vendor.keys) and not vendor.is_local
     endpoint = Endpoint(
@@ -165,6 +181,7 @@ def _of_named(one: NamedProvider, environ: Mapping[str, str]) -> Setup:
         type=kind,
         models=vendor.models if is_vendors_own or kind == "scripted" else (),
         is_named=True,
+        is_set_up=True,
         key_variables=_named_variable(section),
         has_key_command=section.api_key_command is not None,
     )
@@ -203,6 +220,12 @@ def _problem_of(title: str, url: str, source: str) -> str:
     return f"{title} cannot be used: {source} holds a name or password; give the key by api_key_env in its place."
 
 
+def _completed(base_url: str, kind: ProviderType) -> str:
+    """An address of the settings. People leave out the `/v1` of a server on their machine, which all of them have."""
+    url = base_url.strip().rstrip("/")
+    return _with_v1(url) if kind in ("openai-compatible", "lmstudio") and Endpoint("", "", url).is_local else url
+
+
 def _with_v1(url: str) -> str:
     try:
         parts = urlsplit(url)
@@ -212,4 +235,5 @@ def _with_v1(url: str) -> str:
 
 
 def notices(setups: Sequence[Setup]) -> Iterator[str]:
+    yield from (mistake for setup in setups if (mistake := setup.mistake()) is not None)
     yield from (notice for setup in setups if (notice := setup.notice()) is not None)

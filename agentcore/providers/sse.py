@@ -3,7 +3,8 @@
 Follows the rules of Server-Sent Events for line ends (LF, CRLF, CR), comments, several data lines and a byte order
 mark, and takes the bytes in any pieces. Hands out the data of each event; names, ids and retry times are ignored,
 because every vendor repeats in the data what it needs. Knows nothing of JSON, with one exception: see `finish`. A
-line `error: …`, which is no event but what GPUStack sends when it fails, is handed out as it stands.
+line `error: …` and a JSON object without `data:` are no events but what services send when they fail; they are handed
+out as they stand.
 Works on the path of every delta, so the usual event costs one regular expression.
 """
 
@@ -77,12 +78,14 @@ def _data_of(block: bytes) -> bytes | None:
     lines = block.split(b"\n")
     if error := next((line for line in lines if line.startswith(BARE_ERROR)), None):
         return error
+    if (bare := block.strip()).startswith(b"{") and _is_whole(bare):
+        return bare
     data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
     return b"\n".join(data) if data else None
 
 
 def _is_whole(data: bytes) -> bool:
-    if data == DONE or data.startswith(BARE_ERROR):
+    if data.strip() == DONE or data.startswith(BARE_ERROR):
         return True
     try:
         from_json(data)

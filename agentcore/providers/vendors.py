@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agentcore.configuration import ProviderType
 from agentcore.ports import Provider
 from agentcore.providers.endpoint import Endpoint
+from agentcore.providers.gemini.models import context_tokens
 from agentcore.providers.openai.models import OFFERED as OPENAI_MODELS
 
 DEMO = "demo"
@@ -68,13 +69,15 @@ class Dialect:
     """Whose prices and windows apply; empty: whose the host is."""
     list_path: str = ""
     """Below the base URL: where a server on this machine lists its models; empty where it is not asked."""
+    window: Callable[[str], int | None] = lambda model: None
+    """How many tokens a model holds that the catalogue does not know the window of; None: unknown."""
 
 
 DIALECTS: dict[ProviderType, Dialect] = {
     "anthropic": Dialect(_anthropic, "anthropic"),
     "openai": Dialect(_openai, "openai"),
     "openai-compatible": Dialect(_compatible, list_path="/models"),
-    "gemini": Dialect(_gemini, "gemini"),
+    "gemini": Dialect(_gemini, "gemini", window=context_tokens),
     "ollama": Dialect(_ollama, list_path="/api/tags"),
     "lmstudio": Dialect(_lmstudio, list_path="/models"),
     "scripted": Dialect(_scripted),

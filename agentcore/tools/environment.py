@@ -5,10 +5,11 @@ import sys
 from collections.abc import Mapping
 
 _SECRET = re.compile(
-    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY|CUSTOM_HEADER|(?:^|_)(?:KEY|KEY_ID|PASS|PWD|AUTH))S?$",
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY|CUSTOM_HEADER|(?:^|_)(?:KEY|PASS|PWD|AUTH|PAT))S?(?:_|$)",
     re.IGNORECASE,
 )
-_SHELL_OWN = frozenset({"PWD", "OLDPWD"})  # folders, not passwords
+_HAS_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@")
+_HARMLESS = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})  # two folders, and a socket that git needs
 _OWN_PREFIX = "AGENTCORE_"
 _INTERPRETER = ("VIRTUAL_ENV", "PYTHONHOME")
 
@@ -26,4 +27,6 @@ def _is_withheld(name: str, value: str) -> bool:
         return True
     if name in _INTERPRETER:
         return value == sys.prefix
-    return name not in _SHELL_OWN and _SECRET.search(name) is not None
+    if _HAS_PASSWORD.search(value):  # a proxy's or a database's address
+        return True
+    return name not in _HARMLESS and _SECRET.search(name) is not None

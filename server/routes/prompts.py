@@ -39,8 +39,10 @@ async def prompt(request: Request) -> Response:
     if not (text or body.attachments):
         raise Problem("bad_request", "The prompt is empty: send some `text`.")
     attachments: tuple[PromptBlock, ...] = ()
-    if body.attachments:
+    if body.attachments or body.output_schema is not None:
         live.check_prompt()  # before work that may take seconds; what counts is asked again below, in one step
+        if body.output_schema is not None:
+            await live.agent.check_schema(body.output_schema)
         attachments = await _blocks(live, body.attachments)
         hub.refuse_draining()
     accepted = live.prompt(text, attachments, body.output_schema)

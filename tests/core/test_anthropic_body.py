@@ -14,6 +14,7 @@ from agentcore.ports import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.anthropic.body import encode_body
 from agentcore.providers.anthropic.provider import AnthropicProvider
 from agentcore.providers.endpoint import Endpoint, Key
+from agentcore.providers.ids import wire_id
 from agentcore.providers.prefix import GONE
 from agentcore.providers.vendors import SERVICES
 from tests.recordings import CannedServer, event_stream, http_answer, needs_recordings, recording, replay_module
@@ -336,7 +337,7 @@ def test_there_are_never_more_marks_than_the_vendor_takes() -> None:
         ),
         (
             ToolCall(id="call:1/x", name="a.b", input=None),
-            [{"type": "tool_use", "id": "call_1_x", "name": "a_b", "input": {}}],
+            [{"type": "tool_use", "id": wire_id("call:1/x"), "name": "a_b", "input": {}}],
         ),
     ],
 )
@@ -351,7 +352,7 @@ def test_results_come_first_and_are_paired_with_their_calls() -> None:
         ToolResult(call_id="b", content=" ", is_error=True),
     )
     assert content_sent(*blocks, role="user") == [
-        {"type": "tool_result", "tool_use_id": "call_1", "content": "out"},
+        {"type": "tool_result", "tool_use_id": wire_id("call:1"), "content": "out"},
         {"type": "tool_result", "tool_use_id": "b", "is_error": True},
         {"type": "text", "text": "a note"},
     ]

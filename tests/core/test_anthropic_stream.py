@@ -5,9 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
-from anyio import to_thread
 
 from agentcore.caps import MAX_INPUT_DEPTH
 from agentcore.encoding import encode
@@ -22,6 +20,7 @@ from agentcore.providers.faults import Faults
 from agentcore.usage import Usage
 from tests.core.test_caps import nested
 from tests.recordings import CannedServer, event_stream, names, needs_recordings, recording, replay_module
+from tests.streams import asking, assert_cancelling_closes, assert_leaving_closes, collected, read
 
 pytestmark = pytest.mark.anyio
 
@@ -53,25 +52,11 @@ def provider_at(url: str) -> AnthropicProvider:
 
 
 def request(model: str = MODEL) -> ModelRequest:
-    hello = Message(id="m1", role="user", content=(Text(text="Hello"),))
-    return ModelRequest(model=model, system="Be kind.", tools=(), messages=[hello])
-
-
-async def read(provider: AnthropicProvider, request: ModelRequest, into: list[StreamPart]) -> None:
-    """Append the parts one by one, so that those before an error are there as well."""
-    async with provider.stream(request) as parts:
-        async for part in parts:
-            into.append(part)  # noqa: PERF401 - a comprehension would lose them
+    return asking(model)
 
 
 async def collect(url: str) -> list[StreamPart]:
-    provider, parts = provider_at(url), list[StreamPart]()
-    try:
-        with anyio.fail_after(20):
-            await read(provider, request(), into=parts)
-    finally:
-        await provider.close()
-    return parts
+    return await collected(provider_at(url), request())
 
 
 def described(parts: list[StreamPart]) -> dict[str, Any]:
@@ -148,33 +133,14 @@ async def test_a_cut_answer_is_never_finished(replay: Any, name: str, how: str) 
 @needs_recordings
 async def test_leaving_early_closes_the_connection(replay: Any) -> None:
     provider = provider_at(replay.url_for("anthropic-thinking-text", "chunk=event,pause=0.02"))
-    async with provider.stream(request()) as parts:
-        async for part in parts:
-            assert isinstance(part, ThinkingPart)
-            break
-    await assert_client_left(replay, sent_less_than=5_000)
-    await provider.close()
+    first = await assert_leaving_closes(provider, request(), replay, sent_less_than=5_000)
+    assert isinstance(first, ThinkingPart)
 
 
 @needs_recordings
 async def test_cancelling_a_silent_answer_closes_the_connection(replay: Any) -> None:
     provider = provider_at(replay.url_for("anthropic-tool", "stall=900,hold=30"))
-    with anyio.CancelScope() as scope:
-        async with provider.stream(request()) as parts:
-            async for part in parts:
-                if isinstance(part, TextPart):
-                    scope.cancel()
-    assert scope.cancelled_caught
-    await assert_client_left(replay, sent_less_than=901)
-    await provider.close()
-
-
-async def assert_client_left(replay: Any, sent_less_than: int) -> None:
-    with anyio.fail_after(5):
-        while (last := (await to_thread.run_sync(replay.requests))[-1])["finished_at"] is None:
-            pass
-    assert last["client_left"] is True
-    assert last["sent"] < sent_less_than
+    await assert_cancelling_closes(provider, request(), replay, sent_less_than=901)
 
 
 async def test_turns_share_one_connection() -> None:
@@ -342,3 +308,46 @@ def test_odd_token_counts_do_not_spoil_an_answer() -> None:
     last = reduce(events)[-1]
     assert isinstance(last, Finished)
     assert last.usage == Usage(cache_read=7)
+
+
+@pytest.mark.parametrize("stop", [None, "end_turn", "tool_use"])
+def test_calls_are_run_whatever_word_a_compatible_server_ends_with(stop: Any) -> None:
+    for input in ({}, "", None):
+        start = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": input}
+        last = reduce(answer_with(start, [], stop))[-1]
+        assert last == Finished((ToolCall(id="toolu_1", name="read", input={}),), Usage(input=5, output=9), "tool_use")
+
+
+def test_the_text_of_a_compaction_is_kept_with_its_block() -> None:
+    delta = {"type": "compaction_delta", "content": "all before", "encrypted_content": "x"}
+    last = reduce(answer_with({"type": "compaction", "content": None}, [delta]))[-1]
+    assert isinstance(last, Finished)
+    raw = {"type": "compaction", "content": "all before", "encrypted_content": "x"}
+    assert last.content == (Opaque(provider="anthropic", model=MODEL, raw=raw),)
+
+
+def test_an_answer_in_one_piece_is_an_answer() -> None:
+    message = {
+        "type": "message",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "text", "text": "a"},
+            {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"a": 1}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 5, "output_tokens": 9},
+    }
+    assert reduce([message]) == [
+        ThinkingPart("hm"),
+        TextPart("a"),
+        ToolCallPart("toolu_1", "read", 0),
+        Finished(
+            (
+                Thinking(text="hm", signature="s", provider="anthropic", model=MODEL),
+                Text(text="a"),
+                ToolCall(id="toolu_1", name="read", input={"a": 1}),
+            ),
+            Usage(input=5, output=9),
+            "tool_use",
+        ),
+    ]

@@ -3,22 +3,25 @@
 import importlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
-from anyio import to_thread
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Message, Opaque, Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.compatible import tail
+from agentcore.providers.compatible.body import encode_body
+from agentcore.providers.compatible.dialects import Dialect
 from agentcore.providers.compatible.provider import CompatibleProvider
 from agentcore.providers.compatible.reducer import Reducer
 from agentcore.providers.endpoint import Endpoint, Key
 from agentcore.providers.faults import Faults
 from agentcore.usage import Usage
 from tests.recordings import CannedServer, http_answer, names, needs_recordings, recording, replay_module
+from tests.streams import asking, assert_cancelling_closes, assert_leaving_closes, collected, read
 
 pytestmark = pytest.mark.anyio
 
@@ -49,23 +52,11 @@ def provider_at(url: str, vendor: str = "") -> CompatibleProvider:
 
 
 def request(model: str = MODEL) -> ModelRequest:
-    hello = Message(id="m1", role="user", content=(Text(text="Hello"),))
-    return ModelRequest(model=model, system="Be kind.", tools=(), messages=[hello])
-
-
-async def read(provider: CompatibleProvider, request: ModelRequest, into: list[StreamPart]) -> None:
-    """Append the parts one by one, so that those before an error are there as well."""
-    async with provider.stream(request) as parts:
-        async for part in parts:
-            into.append(part)  # noqa: PERF401 - a comprehension would lose them
+    return asking(model)
 
 
 async def collect(url: str) -> list[StreamPart]:
-    provider, parts = provider_at(url), list[StreamPart]()
-    with anyio.fail_after(20):
-        await read(provider, request(), into=parts)
-    await provider.close()
-    return parts
+    return await collected(provider_at(url), request())
 
 
 def described(parts: list[StreamPart]) -> dict[str, Any]:
@@ -171,7 +162,7 @@ async def test_an_answer_that_breaks_after_its_finish_reason_is_whole_but_uncoun
     body = recording("chat-tool")["body"]
     cut = len(body[: body.index('"choices":[],')].encode())
     described_ = described(await collect(replay.url_for("chat-tool", f"cut={cut},how={how}")))
-    assert described_ == expected("chat-tool") | {"usage": Usage()}
+    assert described_ == expected("chat-tool") | {"usage": None}
 
 
 @needs_recordings
@@ -183,33 +174,14 @@ async def test_the_end_mark_counts_without_its_blank_line(replay: Any) -> None:
 @needs_recordings
 async def test_leaving_early_closes_the_connection(replay: Any) -> None:
     provider = provider_at(replay.url_for("chat-ollama-reasoning-tool", "chunk=event,pause=0.02"))
-    async with provider.stream(request()) as parts:
-        async for part in parts:
-            assert isinstance(part, ThinkingPart)
-            break
-    await assert_client_left(replay, sent_less_than=5_000)
-    await provider.close()
+    first = await assert_leaving_closes(provider, request(), replay, sent_less_than=5_000)
+    assert isinstance(first, ThinkingPart)
 
 
 @needs_recordings
 async def test_cancelling_a_silent_answer_closes_the_connection(replay: Any) -> None:
     provider = provider_at(replay.url_for("chat-ollama-reasoning-tool", "stall=900,hold=30"))
-    with anyio.CancelScope() as scope:
-        async with provider.stream(request()) as parts:
-            async for part in parts:
-                if isinstance(part, ThinkingPart):
-                    scope.cancel()
-    assert scope.cancelled_caught
-    await assert_client_left(replay, sent_less_than=901)
-    await provider.close()
-
-
-async def assert_client_left(replay: Any, sent_less_than: int) -> None:
-    with anyio.fail_after(5):
-        while (last := (await to_thread.run_sync(replay.requests))[-1])["finished_at"] is None:
-            pass
-    assert last["client_left"] is True
-    assert last["sent"] < sent_less_than
+    await assert_cancelling_closes(provider, request(), replay, sent_less_than=901)
 
 
 @needs_recordings
@@ -225,11 +197,86 @@ async def test_a_server_that_keeps_the_connection_after_the_end_holds_no_turn(
     replay: Any, monkeypatch: pytest.MonkeyPatch, name: str, silent_from: str, is_counted: bool
 ) -> None:
     monkeypatch.setattr(tail, "TAIL_S", 0.1)
+    monkeypatch.setattr(tail, "CALLS_TAIL_S", 0.1)
     body = recording(name)["body"]
     stall = len(body[: body.index(silent_from)].encode())
     with anyio.fail_after(5):
         answer = described(await collect(replay.url_for(name, f"stall={stall},hold=30")))
-    assert answer == (expected(name) if is_counted else expected(name) | {"usage": Usage()})
+    assert answer == (expected(name) if is_counted else expected(name) | {"usage": None})
+
+
+@needs_recordings
+@pytest.mark.parametrize("mode", ["chunk=byte,pause=0.0003", "chunk=midline,pause=0.03", "chunk=event,pause=0.06"])
+async def test_a_slow_end_loses_no_counts(replay: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setattr(tail, "TAIL_S", 0.1)  # shorter than all of the end, longer than each pause in it
+    monkeypatch.setattr(tail, "CALLS_TAIL_S", 0.1)
+    for name in ("chat-text", "chat-tool"):
+        assert described(await collect(replay.url_for(name, mode))) == expected(name)
+
+
+class Pieces:
+    """A body that comes in pieces, each after a pause."""
+
+    def __init__(self, *pieces: tuple[float, bytes]) -> None:
+        self._pieces = iter(pieces)
+
+    def __aiter__(self) -> "Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        pause_s, piece = next(self._pieces, (None, b""))
+        if pause_s is None:
+            raise StopAsyncIteration
+        await anyio.sleep(pause_s)
+        return piece
+
+
+class Ended:
+    is_ending = True
+
+    def __init__(self, *, has_calls: bool) -> None:
+        self.has_calls = has_calls
+
+
+@pytest.mark.parametrize(
+    ("has_calls", "pauses", "taken"),
+    [
+        (False, [0.02, 0.02, 0.02], 3),
+        (False, [0.02, 0.5, 0.02], 1),
+        (True, [0.02, 0.08, 0.02], 3),
+        (True, [0.02, 0.5, 0.02], 1),
+        (True, [0.05] * 9, 5),
+    ],
+)
+async def test_each_piece_of_the_end_is_waited_for_anew_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch, has_calls: bool, pauses: list[float], taken: int
+) -> None:
+    for name, value in (("TAIL_S", 0.05), ("CALLS_TAIL_S", 0.15), ("LONGEST_TAIL_S", 0.28)):
+        monkeypatch.setattr(tail, name, value)
+    pieces = tail.ShortTail(Pieces(*((pause, b"x") for pause in pauses)), Ended(has_calls=has_calls))
+    assert len([piece async for piece in pieces]) == taken
+
+
+def test_a_call_that_comes_after_a_finish_reason_and_its_counts_is_part_of_the_answer() -> None:
+    counted: dict[str, Any] = {"usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    reducer = a_reducer()
+    for index, name in enumerate("fgh"):
+        call = calling(piece(index, name, name, "{}"))
+        call["choices"][0]["finish_reason"] = "tool_calls"
+        reducer.take(json.dumps(call | counted).encode())
+        assert not reducer.is_done
+    assert [block.name for block in reducer.finish().content if isinstance(block, ToolCall)] == ["f", "g", "h"]
+
+
+async def test_an_answer_in_one_piece_is_taken_from_a_server_that_passes_over_stream() -> None:
+    message = {"role": "assistant", "content": "hi", "tool_calls": [piece(None, "x", "f", '{"a":1}')]}
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    told = whole | {"usage": {"prompt_tokens": 9, "completion_tokens": 4}}
+    body = json.dumps(told, indent=2).encode()
+    last = Finished((Text(text="hi"), ToolCall(id="x", name="f", input=A)), Usage(input=9, output=4), "tool_use")
+    for media_type in ("application/json", "text/event-stream"):
+        async with CannedServer([http_answer(200, body, media_type)]) as server:
+            assert (await collect(server.url))[-1] == last
 
 
 async def test_turns_share_one_connection() -> None:
@@ -360,6 +407,10 @@ PIECES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, Any]]]] = {
     "incomplete arguments": ([piece(0, "x", "f", '{"a":')], [("x", "f", None)]),
     "no object": ([piece(0, "x", "f", "[1]"), piece(1, "y", "f", '"a"')], [("x", "f", None), ("y", "f", None)]),
     "more than one object": ([piece(0, "x", "f", '{"a":1}{"a":1}')], [("x", "f", None)]),
+    "names alone, one index": (
+        [piece(0, None, "f", None), piece(0, None, "g", None)], [("call_0", "f", {}), ("call_1", "g", {})]
+    ),
+    "a second name beside an id": ([piece(0, "x", "f", ""), piece(0, None, "g", '{"a":1}')], [("x", "f", A)]),
     "never named": ([piece(0, "x", None, '{"a":1}')], [("x", "", A)]),
 }  # fmt: skip
 
@@ -384,7 +435,7 @@ def test_the_form_before_tool_calls_is_a_call() -> None:
         chunk({"function_call": {"arguments": ":1}"}}),
     ]
     assert answer(*pieces, chunk({}, "function_call")) == Finished(
-        (ToolCall(id="call_0", name="f", input=A),), Usage(), "tool_use"
+        (ToolCall(id="call_0", name="f", input=A),), None, "tool_use"
     )
 
 
@@ -397,6 +448,11 @@ def test_the_form_before_tool_calls_is_a_call() -> None:
         ("length", "max_tokens", "max_tokens"),
         ("content_filter", "refusal", "refusal"),
         ("model_length", "model_context_window_exceeded", "model_context_window_exceeded"),
+        ("STOP", "end_turn", "tool_use"),
+        ("COMPLETE", "end_turn", "tool_use"),
+        ("MAX_TOKENS", "max_tokens", "max_tokens"),
+        ("SAFETY", "refusal", "refusal"),
+        ("content_filter: PROHIBITED_CONTENT", "refusal", "refusal"),
         ("brand_new", "brand_new", "brand_new"),
         (None, "", "tool_use"),
     ],
@@ -435,6 +491,13 @@ FAILURES: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     ),
     "a finish reason": (chunk({}, "error"), "server_error", "error"),
     "no room": (chunk({}, "insufficient_system_resource"), "overloaded", "insufficient_system_resource"),
+    "in Groq's own field": (chunk({}, x_groq={"error": "over capacity"}), "server_error", "over capacity"),
+    "a detail": ({"detail": "Insufficient balance"}, "quota", "Insufficient balance"),
+    "MiniMax": (
+        {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
+        "quota",
+        "insufficient balance",
+    ),
     "a bare sentence": (b"error: the instance is gone", "server_error", "the instance is gone"),
     "a bare body": (b'error: {"error": {"message": "Gone", "code": 503}}', "overloaded", "Gone"),
 }
@@ -481,6 +544,67 @@ def test_reasoning_that_stands_in_the_details_alone_is_shown() -> None:
     assert reduce(chunk({"reasoning_details": details}), chunk({}, "stop"))[0] == ThinkingPart("s")
 
 
+THOUGHTS: dict[str, tuple[list[Any], str]] = {
+    "Mistral": ([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}], "hm"),
+    "Mistral, as a text": ([{"type": "thinking", "thinking": "hm"}], "hm"),
+    "Databricks": (
+        [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm", "signature": "seal"}]}],
+        "hm",
+    ),
+    "none": (["a", {"type": "reference"}], ""),
+}
+
+
+@pytest.mark.parametrize(("parts", "thought"), THOUGHTS.values(), ids=THOUGHTS.keys())
+def test_content_in_parts_holds_reasoning_and_text(parts: list[Any], thought: str) -> None:
+    last = answer(chunk({"content": parts}), chunk({"content": ["b"]}, "stop"))
+    assert "".join(block.text for block in last.content if isinstance(block, Thinking)) == thought
+    assert [block.text for block in last.content if isinstance(block, Text)] == ["ab" if "a" in parts else "b"]
+
+
+def test_reasoning_of_copilot_is_shown() -> None:
+    assert reduce(chunk({"reasoning_text": "hm"}), chunk({"content": "a"}, "stop"))[0] == ThinkingPart("hm")
+
+
+def test_a_mark_of_the_end_may_have_blanks_and_a_message_that_repeats_the_answer_adds_nothing() -> None:
+    again = {"choices": [{"index": 0, "message": {"content": "ab"}, "finish_reason": "stop"}]}
+    last = answer(chunk({"content": "a"}), chunk({"content": "b"}), again, b"[DONE] ")
+    assert last.content == (Text(text="ab"),)
+
+
+def test_seals_of_calls_and_thinking_blocks_go_back_to_the_model_that_made_them() -> None:
+    thinking = [
+        {"type": "thinking", "thinking": "h", "signature": None},
+        {"type": "thinking", "thinking": "m", "signature": "seal"},
+        {"type": "thinking", "thinking": "next", "signature": ""},
+    ]
+    extra = {"google": {"thought_signature": "seal"}}
+    pieces = [piece(0, "x", "f", "{}"), piece(1, "y", "g", '{"a":1}') | {"extra_content": extra}]
+    made = answer(
+        *(chunk({"thinking_blocks": [each], "reasoning_content": each["thinking"]}) for each in thinking),
+        calling(*pieces),
+        chunk({}, "tool_calls"),
+    )
+    (_, sent) = messages_with(made, MODEL)
+    assert sent["thinking_blocks"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "seal"},
+        {"type": "thinking", "thinking": "next", "signature": ""},
+    ]
+    assert [call.get("extra_content") for call in sent["tool_calls"]] == [None, extra]
+    (_, sent) = messages_with(made, "another-model")
+    assert "thinking_blocks" not in sent
+    assert [call.get("extra_content") for call in sent["tool_calls"]] == [None, None]
+
+
+def messages_with(finished: Finished, model: str) -> list[dict[str, Any]]:
+    """The messages of a request that follows an answer."""
+    said = Message(id="m2", role="assistant", content=finished.content)
+    asked = request(model)
+    body = encode_body(replace(asked, system="", messages=[*asked.messages, said]), "lab", Dialect())
+    messages: list[dict[str, Any]] = json.loads(body)["messages"]
+    return messages
+
+
 def test_pieces_of_reasoning_details_become_whole_entries() -> None:
     pieces: list[dict[str, Any]] = [
         {"type": "reasoning.text", "text": "a", "signature": "", "index": 0},
@@ -510,7 +634,7 @@ def test_blocks_keep_their_order_and_empty_pieces_change_nothing() -> None:
     second = {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}]}
     last = answer(*map(chunk, deltas), second, {"choices": None}, chunk(None, "stop"))
     thought = [Thinking(text=text, provider="lab", model=MODEL) for text in ("ab", "e")]
-    assert last == Finished((thought[0], Text(text="cd"), thought[1]), Usage(), "end_turn")
+    assert last == Finished((thought[0], Text(text="cd"), thought[1]), None, "end_turn")
 
 
 COUNTS: dict[str, tuple[dict[str, Any], Usage]] = {

@@ -13,7 +13,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.providers import endpoint
-from agentcore.providers.endpoint import KEY_KEPT_S, Endpoint, Key
+from agentcore.providers.endpoint import FAILURE_KEPT_S, KEY_KEPT_S, Endpoint, Key
 
 pytestmark = pytest.mark.anyio
 
@@ -137,13 +137,49 @@ async def test_a_command_that_gives_no_key_is_named_and_what_it_printed_is_not(c
 
 
 async def test_a_command_that_failed_is_run_again(tmp_path: Path) -> None:
-    key = Key(source=SOURCE, command=f"cat '{tmp_path}/key'")
+    clock = Time()
+    key = Key(source=SOURCE, command=f"cat '{tmp_path}/key'", clock=clock)
     await refusal(key)
     (tmp_path / "key").write_text("sk-\x07")
+    clock.now += FAILURE_KEPT_S
     await refusal(key)
     assert (key.why_not(), key.secrets) == (None, ())
     (tmp_path / "key").write_text("sk-abc")
+    clock.now += FAILURE_KEPT_S
     assert await key.read() == "sk-abc"
+
+
+async def test_who_waited_for_a_command_that_failed_shares_its_failure(tmp_path: Path) -> None:
+    clock, said = Time(), list[str]()
+    key = Key(source=SOURCE, command=f"echo x >> '{tmp_path}/runs'; sleep 0.2; exit 3", clock=clock)
+
+    async def read() -> None:
+        said.append(await refusal(key))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(read)
+    key.forget()  # as after every refusal
+    said.append(await refusal(key))
+    assert len(set(said)) == 1
+    assert (tmp_path / "runs").read_text() == "x\n"
+    clock.now += FAILURE_KEPT_S
+    await refusal(key)
+    assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+async def test_a_command_that_cannot_be_ended_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+
+    def killpg(group: int, number: int) -> None:
+        ended.append(group)
+        raise PermissionError
+
+    monkeypatch.setattr(endpoint, "KEY_COMMAND_LIMIT_S", 0.2)
+    monkeypatch.setattr(endpoint, "_KILLED_S", 1.5)  # it ends by itself meanwhile, so that nothing is left of the test
+    monkeypatch.setattr(os, "killpg", killpg)
+    assert "did not end" in await refusal(Key(source=SOURCE, command="sleep 1"))
+    assert len(ended) == 1
 
 
 def started(folder: Path) -> str:
@@ -253,7 +289,7 @@ def test_only_this_machine_is_local(url: str, is_local: bool) -> None:
     "url", ["", "lab", "localhost:8080", "ftp://lab", "http://", "http://[", "//lab", "http:///v1"]
 )
 def test_an_address_that_is_none_is_told_with_the_place_where_it_stands(url: str) -> None:
-    assert at(url).why_not() == "Lab has no usable address: give LAB_URL as https://…"
+    assert at(url).why_not() == "Lab has no usable address: give LAB_URL as http://… or https://…"
 
 
 def test_an_endpoint_is_ready_when_nothing_is_missing() -> None:

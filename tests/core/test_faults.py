@@ -138,6 +138,25 @@ OVERFLOWS: dict[str, object] = {
         }
     },
     "bedrock": {"message": "Input is too long for requested model."},
+    "sglang": {
+        "object": "error",
+        "message": "The input (200009 tokens) is longer than the model's context length (32768 tokens).",
+        "type": "BadRequestError",
+        "code": 400,
+    },
+    "text-generation-inference": {
+        "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 9000",
+        "error_type": "validation",
+    },
+    "text-generation-inference older": {
+        "error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 9000",
+    },
+    "together": openai("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 10000"),
+    "cohere": {"message": "too many tokens: total number of tokens in the prompt cannot exceed 128000 - received 2"},
+    "cohere older": {"message": "too many tokens: size limit exceeded by 23254 tokens. Try using shorter inputs."},
+    "copilot": openai("prompt token count of 250012 exceeds the limit of 128000"),
+    "copilot's code": openai("words", code="model_max_prompt_tokens_exceeded"),
+    "snowflake": {"message": "max tokens of 131072 exceeded", "request_id": "x"},
 }
 
 
@@ -147,6 +166,7 @@ def test_a_conversation_that_is_too_long_is_told_from_other_bad_requests(body: o
 
 
 ORDINARY = [
+    "Too many tokens, please wait before trying again.",
     "messages.0.content.0.text: message too long",
     "Invalid 'input[3].call_id': string too long. Expected a string with maximum length 64.",
     "Invalid 'prompt_cache_key': string too long.",
@@ -256,6 +276,13 @@ BY_CODE_OR_WORDING: list[tuple[int, object, ProviderErrorKind]] = [
     (200, {"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": None}}}, "rate_limit"),
     (200, {"error": {"code": 502, "message": "Provider disconnected"}}, "server_error"),
     (403, {"error": {"code": 403, "message": "Key limit exceeded (total limit)"}}, "quota"),
+    (403, {"error": {"code": 403, "message": "Your chosen model requires moderation and your input was flagged"}},
+     "invalid_request"),
+    # DashScope, Moonshot, Groq, xAI
+    (400, openai("Access denied, is your account in good standing?", "Arrearage", "Arrearage"), "quota"),
+    (429, openai("The engine is currently overloaded", "engine_overloaded_error"), "overloaded"),
+    (400, openai("The model `x` has been decommissioned.", code="model_decommissioned"), "not_found"),
+    (403, {"code": "The caller does not have permission", "error": "Your team doesn't have any credits yet."}, "quota"),
     # Ollama, LM Studio, vLLM
     (404, {"error": "model 'x:latest' not found"}, "not_found"),
     (404, {"error": 'model "x" not found, try pulling it first'}, "not_found"),

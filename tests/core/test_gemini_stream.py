@@ -1,12 +1,11 @@
 """Recorded answers of Gemini, over a socket: what the adapter makes of the bytes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
 import pytest
-from anyio import to_thread
 
 from agentcore.caps import MAX_INPUT_DEPTH
 from agentcore.encoding import encode
@@ -22,6 +21,7 @@ from agentcore.providers.gemini.reducer import Reducer
 from agentcore.usage import Usage
 from tests.core.test_caps import nested
 from tests.recordings import CannedServer, event_stream, http_answer, names, needs_recordings, recording, replay_module
+from tests.streams import asking, assert_cancelling_closes, assert_leaving_closes, collected, read
 
 pytestmark = pytest.mark.anyio
 
@@ -55,23 +55,11 @@ def provider_at(url: str) -> GeminiProvider:
 
 
 def request(model: str = MODEL) -> ModelRequest:
-    hello = Message(id="m1", role="user", content=(Text(text="Hello"),))
-    return ModelRequest(model=model, system="Be kind.", tools=(), messages=[hello])
-
-
-async def read(provider: GeminiProvider, request: ModelRequest, into: list[StreamPart]) -> None:
-    """Append the parts one by one, so that those before an error are there as well."""
-    async with provider.stream(request) as parts:
-        async for part in parts:
-            into.append(part)  # noqa: PERF401 - a comprehension would lose them
+    return asking(model)
 
 
 async def collect(url: str) -> list[StreamPart]:
-    provider, parts = provider_at(url), list[StreamPart]()
-    with anyio.fail_after(20):
-        await read(provider, request(), into=parts)
-    await provider.close()
-    return parts
+    return await collected(provider_at(url), request())
 
 
 async def failure_at(url: str) -> ProviderError:
@@ -138,7 +126,9 @@ def expected(name: str) -> dict[str, Any]:
             output=written(tokens),
             cache_read=tokens.get("cachedContentTokenCount", 0),
             reasoning=tokens.get("thoughtsTokenCount", 0),
-        ),
+        )
+        if tokens
+        else None,
     }
 
 
@@ -219,33 +209,14 @@ async def test_an_answer_that_announces_its_end_early_is_not_finished_by_that(re
 @needs_recordings
 async def test_leaving_early_closes_the_connection(replay: Any) -> None:
     provider = provider_at(replay.url_for("gemini-thinking-text", "chunk=event,pause=0.02"))
-    async with provider.stream(request()) as parts:
-        async for part in parts:
-            assert isinstance(part, ThinkingPart)
-            break
-    await assert_client_left(replay, sent_less_than=5_000)
-    await provider.close()
+    first = await assert_leaving_closes(provider, request(), replay, sent_less_than=5_000)
+    assert isinstance(first, ThinkingPart)
 
 
 @needs_recordings
 async def test_cancelling_a_silent_answer_closes_the_connection(replay: Any) -> None:
     provider = provider_at(replay.url_for("gemini-thinking-text", "stall=900,hold=30"))
-    with anyio.CancelScope() as scope:
-        async with provider.stream(request()) as parts:
-            async for part in parts:
-                if isinstance(part, ThinkingPart):
-                    scope.cancel()
-    assert scope.cancelled_caught
-    await assert_client_left(replay, sent_less_than=901)
-    await provider.close()
-
-
-async def assert_client_left(replay: Any, sent_less_than: int) -> None:
-    with anyio.fail_after(5):
-        while (last := (await to_thread.run_sync(replay.requests))[-1])["finished_at"] is None:
-            pass
-    assert last["client_left"] is True
-    assert last["sent"] < sent_less_than
+    await assert_cancelling_closes(provider, request(), replay, sent_less_than=901)
 
 
 # --- how the body comes -------------------------------------------------------------------------------------------
@@ -262,10 +233,52 @@ async def test_a_body_that_stays_open_after_the_end_holds_the_call_only_for_a_wh
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stream, "QUIET_S", 0.05)
-    body = event_stream(event({"text": "hi"}, stop="STOP")).partition(b"\r\n\r\n")[2]
+    events = (event({"text": "h"}), event({"text": "i"}, stop="STOP", usageMetadata={"promptTokenCount": 2}))
+    body = event_stream(*events).partition(b"\r\n\r\n")[2]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\n\r\n"
     parts = await answered(head + body)
-    assert parts == [TextPart("hi"), Finished((Text(text="hi"),), Usage(), "end_turn")]
+    assert parts == [TextPart("h"), TextPart("i"), Finished((Text(text="hi"),), Usage(input=2), "end_turn")]
+
+
+@pytest.mark.parametrize(
+    ("events", "is_sure"),
+    [
+        ([event({"text": "h"}), event({"text": "i"}, stop="STOP")], True),
+        ([event({"text": "h"}), event(stop="STOP"), {"usageMetadata": {"promptTokenCount": 2}}], True),
+        ([{"promptFeedback": {"blockReason": "SAFETY"}}], True),
+        ([event({"text": "h"}, stop="STOP")], False),
+        ([event({"text": "h"}, stop="STOP"), event({"text": "i"}, stop="STOP")], False),
+        ([event({"text": "h"}), event(stop="STOP"), event({"text": "i"}, stop="STOP")], False),
+    ],
+)
+def test_a_reason_to_end_is_sure_where_it_does_not_stand_on_every_event(
+    events: list[dict[str, Any]], is_sure: bool
+) -> None:
+    reducer = Reducer("gemini", MODEL, Faults(endpoint_at("http://127.0.0.1:1")))
+    for each in events:
+        reducer.take(json.dumps(each).encode())
+    assert (reducer.has_ended, reducer.is_end_sure) == (True, is_sure)
+
+
+async def test_a_pause_in_an_answer_that_repeats_its_reason_is_not_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "QUIET_S", 0.02)
+    reducer = Reducer("gemini", MODEL, Faults(endpoint_at("http://127.0.0.1:1")))
+    for text in ("h", "i"):
+        reducer.take(json.dumps(event({"text": text}, stop="STOP")).encode())
+
+    async def rest() -> AsyncIterator[bytes]:
+        await anyio.sleep(0.1)
+        yield b"the rest"
+
+    assert [piece async for piece in stream.Chunks(rest(), reducer)] == [b"the rest"]
+
+
+async def test_an_error_without_data_after_good_events_is_the_error() -> None:
+    error = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
+    for bare in (json.dumps(error), json.dumps(error, indent=2) + "\n"):
+        body = b"data: " + json.dumps(event({"text": "h"})).encode() + b"\r\n\r\n" + bare.encode()
+        async with CannedServer([http_answer(200, body, "text/event-stream")]) as server:
+            assert (await failure_at(server.url)).kind == "overloaded"
 
 
 async def test_turns_share_one_connection() -> None:
@@ -281,7 +294,7 @@ async def test_turns_share_one_connection() -> None:
 
 
 EVENTS_OF_AN_ANSWER = [event({"text": "two "}), event({"text": "words"}, stop="STOP")]
-TWO_WORDS = [TextPart("two "), TextPart("words"), Finished((Text(text="two words"),), Usage(), "end_turn")]
+TWO_WORDS = [TextPart("two "), TextPart("words"), Finished((Text(text="two words"),), None, "end_turn")]
 
 
 @pytest.mark.parametrize(
@@ -398,7 +411,7 @@ def test_a_reason_to_end_is_told_in_the_neutral_word(reason: str, with_calls: bo
 def test_a_refused_prompt_is_a_refusal_without_any_invented_text() -> None:
     feedback = {"blockReason": "OTHER", "blockReasonMessage": "Reasons"}
     assert reduce({"promptFeedback": feedback, "usageMetadata": {"promptTokenCount": 9}}) == [
-        Finished((), Usage(input=9), "refusal")
+        Finished((), Usage(input=9), "refusal", detail="OTHER: Reasons")
     ]
 
 
@@ -412,7 +425,7 @@ def test_an_answer_without_a_reason_to_end_is_cut_off(reason: str | None) -> Non
 @pytest.mark.parametrize(
     ("counts", "usage"),
     [
-        ([], Usage()),
+        ([], None),
         ([{"promptTokenCount": 10, "candidatesTokenCount": 4}], Usage(input=10, output=4)),
         (
             [
@@ -492,7 +505,7 @@ def test_only_the_first_candidate_and_what_is_known_of_an_event_count() -> None:
     second = {"content": {"parts": [{"text": "other"}]}, "index": 1, "finishReason": "SAFETY"}
     answer = event({"text": "one"}, stop="STOP", groundingMetadata={}, novelty=1)
     answer["candidates"].append(second)
-    assert reduce({"novelty": True}, answer)[-1] == Finished((Text(text="one"),), Usage(), "end_turn")
+    assert reduce({"novelty": True}, answer)[-1] == Finished((Text(text="one"),), None, "end_turn")
 
 
 # --- the input of calls -------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import io
 import os
+import resource
 import struct
 import warnings
 import zlib
@@ -12,7 +13,8 @@ from PIL import Image, ImageDraw
 
 from agentcore import images
 from agentcore.errors import Unprocessable
-from agentcore.images import MAX_BYTES, MAX_SIDE_PX, Picture, prepare, prepare_in_worker, sniff_image
+from agentcore.images import MAX_BYTES, MAX_SIDE_PX, Picture, prepare, sniff_image
+from agentcore.media import fitted
 
 SIZES = [(1, 1), (64, 48), (1568, 10), (1569, 1000), (3000, 200), (200, 3000)]
 FORMATS = [
@@ -262,6 +264,16 @@ def test_the_kind_is_read_off_the_bytes(kind: str, mode: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_worker_gives_the_same() -> None:
+async def test_a_process_of_its_own_gives_the_same_and_the_same_refusals() -> None:
     data = saved(halves(2000, 100), "PNG")
-    assert await prepare_in_worker(data) == prepare(data)
+    assert await fitted(data) == prepare(data)
+    with pytest.raises(Unprocessable, match="cannot be decoded"):
+        await fitted(data[:-30])
+
+
+@pytest.mark.anyio
+async def test_a_huge_picture_leaves_the_server_as_small_as_it_was() -> None:
+    data = saved(Image.new("RGBA", (9000, 9000), (1, 2, 3, 128)), "PNG")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert max((picture := await fitted(data)).width, picture.height) == MAX_SIDE_PX
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024

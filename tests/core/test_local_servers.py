@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentcore.configuration import Configuration, NamedProvider, ProviderSection
 from agentcore.providers.local import ANSWER_S, MAX_LIST_BYTES, Seen, Target, look
 from agentcore.providers.registry import Providers
 
@@ -223,6 +224,41 @@ def test_readiness_is_what_was_last_seen() -> None:
     gone = providers.status("llamacpp")
     assert (before.ready, found.ready, found.models, gone.ready) == (False, True, ("a", "b"), False)
     assert "LLAMA_BASE_URL" in str(gone.why_not)
+
+
+LISTED = [
+    ("b", None),
+    ("qwen3", None),
+    ("lost", "Ollama lists no model lost that can chat; it has qwen3:latest, b, c1, c2, c3, …."),
+    (
+        "nomic-embed-text",
+        "Ollama lists no model nomic-embed-text that can chat; it has qwen3:latest, b, c1, c2, c3, ….",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "doubt"), LISTED)
+def test_a_model_that_its_server_does_not_list_is_doubted(model: str, doubt: str | None) -> None:
+    names = ("qwen3:latest", "nomic-embed-text", "b", "c1", "c2", "c3", "c4")
+    with serving(tags(*({"name": name} for name in names))) as server:
+        providers = Providers({**nowhere(), "OLLAMA_HOST": f"127.0.0.1:{server.port}"})
+        assert "not asked yet" in str(providers.doubt(f"ollama/{model}"))
+        providers.look()
+    assert providers.doubt(f"ollama/{model}") == doubt
+    assert providers.doubt("scripted/any") is None
+    assert "does not answer" in str(providers.doubt("llamacpp/any"))
+
+
+def test_a_named_server_that_lists_nothing_is_believed() -> None:
+    section = ProviderSection(type="openai-compatible", base_url="http://127.0.0.1:1/v1")
+    with serving(ANSWERS["HTML"][0]) as server:
+        section = section.model_copy(update={"base_url": f"http://127.0.0.1:{server.port}/v1"})
+        providers = Providers(nowhere(), Configuration(providers=(NamedProvider("lab", section),)))
+        providers.choose()
+    assert providers.doubt("lab/any") is None
+    assert [told for told in providers.passed_over() if told.startswith("lab")] == [
+        "lab is ready, but no model of it is chosen: --model lab/<model>, or `model` in settings.toml"
+    ]
 
 
 NOT_FOUND = {"HTML": (ANSWERS["HTML"][0], "not what answers"), "no models": (lists(), "no model")}

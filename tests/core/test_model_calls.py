@@ -14,6 +14,7 @@ from agentcore.events import NumberedEvent
 from agentcore.messages import Text, Thinking
 from agentcore.ports import StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.retry import COOL_DOWN_S, Patience
+from agentcore.usage import Usage
 from server.live import LiveSession
 from server.schemas import AnswerBody
 from tests.fakes import FakeClock, FakePause, FakeProvider, House, Turn, call, house, kinds, say, use
@@ -301,13 +302,65 @@ async def test_when_all_cool_down_the_first_is_asked_all_the_same(tmp_path: Path
         tale.a.script(fails("auth"), fails("auth"), say("Well again."), say("Still well."))
         tale.b.script(fails("quota"))
         both = await tale.home.run(live, "go")
-        assert codes(both) == ["model_failover", "quota"]
+        assert codes(both) == ["model_failover", "auth"]
         tale.clock.time += 300
         assert codes(await tale.home.run(live, "again")) == ["model_cooling_down", "auth"]
         assert answers(await tale.home.run(live, "and again")) == ("fake/fake", "end_turn")
         tale.clock.time += 300  # b may be asked again; the first would cool down for longer, had it not answered
         after = await tale.home.run(live, "well")
     assert (codes(after), answers(after)) == ([], ("fake/fake", "end_turn"))
+
+
+async def test_when_the_stand_ins_fail_too_the_error_is_that_of_the_model_that_was_chosen(tmp_path: Path) -> None:
+    async with story(tmp_path, models=3) as tale:
+        live = await tale.home.session()
+        tale.a.script(fails("quota", retry_after=7.0))
+        tale.b.script(fails("auth"))
+        tale.c.script(fails("not_found"))
+        [error] = of(await tale.home.run(live, "go"), "error")
+    assert (error.code, error.retryable, error.retry_after) == ("quota", False, 7.0)
+    assert error.text == "It is quota. Its stand-ins failed too: b/m (auth), c/m (not_found)."
+
+
+async def test_a_stand_in_that_cannot_take_the_request_does_not_hide_why_it_was_asked(tmp_path: Path) -> None:
+    async with story(tmp_path, models=3) as tale:
+        live = await tale.home.session()
+        tale.a.script(fails("quota"))
+        tale.b.script(fails("context_overflow"))
+        events = await tale.home.run(live, "go")
+        tale.clock.time += 300  # the first is still left alone: then the error is that of the first that was asked
+        tale.b.script(fails("auth"))
+        tale.c.script(fails("quota"))
+        later = await tale.home.run(live, "again")
+    assert tale.asked() == [1, 2, 1]
+    assert of(events, "error")[0].text == "It is quota. Its stand-ins failed too: b/m (context_overflow)."
+    assert of(later, "error")[0].text == "It is auth. Its stand-ins failed too: c/m (quota)."
+
+
+async def test_a_run_that_went_on_with_a_stand_in_fails_with_the_error_of_the_chosen_model(tmp_path: Path) -> None:
+    async with story(tmp_path, models=2) as tale:
+        live = await tale.home.session()
+        tale.a.script(fails("not_found"), fails("auth"))
+        tale.b.script(use(call("ls", path=".")), fails("quota"))
+        live.prompt("go")
+        with anyio.fail_after(5):
+            while not tale.b.requests:
+                await anyio.lowlevel.checkpoint()
+        tale.clock.time += 601  # the first may be asked again
+        await idle(live)
+        [error] = of(tale.home.events(live), "error")
+    assert (error.code, error.text) == ("auth", "It is auth. Its stand-ins failed too: b/m (quota).")
+
+
+@pytest.mark.parametrize(
+    ("chance", "when"), [(0.0, "at once"), (0.09, "at once"), (0.1, "in 0.1 s"), (1.0, "in 0.5 s")]
+)
+async def test_a_wait_of_no_time_is_told_as_none(tmp_path: Path, chance: float, when: str) -> None:
+    async with story(tmp_path, chance=chance) as tale:
+        live = await tale.home.session()
+        tale.a.script(fails(), say("Now."))
+        [notice] = of(await tale.home.run(live, "go"), "notice")
+    assert notice.text.endswith(f"It is asked again {when}, attempt 2 of 4.")
 
 
 async def test_a_run_is_told_once_of_a_model_that_is_left_alone(tmp_path: Path) -> None:
@@ -599,6 +652,18 @@ async def test_one_call_without_a_known_price_leaves_the_sums_unknown(tmp_path: 
     assert of(priced, "done")[0].cost_usd == 0.1  # all of this run is known
     async with story(tmp_path) as tale:
         assert (await tale.home.reload(live.id)).state().cost_usd is None
+
+
+async def test_a_call_whose_tokens_are_not_told_has_no_known_price(tmp_path: Path) -> None:
+    async with story(tmp_path) as tale:
+        live = await tale.home.session()
+        tale.a.price_usd = 0.1
+        uncounted = say("Free?")
+        uncounted.is_counted = False
+        tale.a.script(uncounted)
+        events = await tale.home.run(live, "go")
+    assert (of(events, "usage")[0].spent_usd, of(events, "done")[0].cost_usd) == (None, None)
+    assert of(events, "usage")[0].spent == Usage()
 
 
 async def test_each_call_is_priced_by_the_model_that_answered_it(tmp_path: Path) -> None:

@@ -4,13 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
-from anyio import to_thread
 
 from agentcore.caps import MAX_INPUT_DEPTH
 from agentcore.errors import ProviderError
-from agentcore.messages import Message, Text, Thinking, ToolCall
+from agentcore.messages import Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.faults import Faults
@@ -18,6 +16,7 @@ from agentcore.providers.ollama.provider import OllamaProvider
 from agentcore.providers.ollama.reducer import Reducer
 from agentcore.usage import Usage
 from tests.recordings import CannedServer, http_answer, names, needs_recordings, recording, replay_module
+from tests.streams import asking, assert_cancelling_closes, assert_leaving_closes, collected, read
 
 pytestmark = pytest.mark.anyio
 
@@ -40,25 +39,11 @@ def endpoint(url: str) -> Endpoint:
 
 
 def request(model: str = MODEL) -> ModelRequest:
-    hello = Message(id="m1", role="user", content=(Text(text="Hello"),))
-    return ModelRequest(model=model, system="Be kind.", tools=(), messages=[hello])
-
-
-async def read(provider: OllamaProvider, request: ModelRequest, into: list[StreamPart]) -> None:
-    """Append the parts one by one, so that those before an error are there as well."""
-    async with provider.stream(request) as parts:
-        async for part in parts:
-            into.append(part)  # noqa: PERF401 - a comprehension would lose them
+    return asking(model)
 
 
 async def collect(url: str) -> list[StreamPart]:
-    provider, parts = OllamaProvider(endpoint(url)), list[StreamPart]()
-    try:
-        with anyio.fail_after(20):
-            await read(provider, request(), into=parts)
-    finally:
-        await provider.close()
-    return parts
+    return await collected(OllamaProvider(endpoint(url)), request())
 
 
 def chats(replay: Any) -> list[dict[str, Any]]:
@@ -147,30 +132,14 @@ async def test_a_cut_answer_is_never_finished(replay: Any, name: str, how: str) 
 @needs_recordings
 async def test_leaving_early_closes_the_connection(replay: Any) -> None:
     provider = OllamaProvider(endpoint(replay.url_for("ollama-text", "chunk=line,pause=0.02")))
-    async with provider.stream(request()) as parts:
-        assert await anext(aiter(parts)) == TextPart("Why")
-    await assert_client_left(replay, sent_less_than=3_000)
-    await provider.close()
+    first = await assert_leaving_closes(provider, request(), replay, sent_less_than=3_000)
+    assert isinstance(first, TextPart)
 
 
 @needs_recordings
 async def test_cancelling_a_silent_answer_closes_the_connection(replay: Any) -> None:
     provider = OllamaProvider(endpoint(replay.url_for("ollama-text", "stall=900,hold=30")))
-    with anyio.CancelScope() as scope:
-        async with provider.stream(request()) as parts:
-            async for _ in parts:
-                scope.cancel()
-    assert scope.cancelled_caught
-    await assert_client_left(replay, sent_less_than=901)
-    await provider.close()
-
-
-async def assert_client_left(replay: Any, sent_less_than: int) -> None:
-    with anyio.fail_after(5):
-        while (last := (await to_thread.run_sync(chats, replay))[-1])["finished_at"] is None:
-            pass
-    assert last["client_left"] is True
-    assert last["sent"] < sent_less_than
+    await assert_cancelling_closes(provider, request(), replay, sent_less_than=901)
 
 
 def ndjson(*lines: dict[str, Any]) -> bytes:
@@ -284,7 +253,7 @@ def test_a_whole_answer() -> None:
 )
 def test_only_one_whole_object_is_an_input(arguments: Any, input: dict[str, Any] | None) -> None:
     last = reduce(calling(id="c1", arguments=arguments), done())[-1]
-    assert last == Finished((ToolCall(id="c1", name="ls", input=input),), Usage(), "tool_use")
+    assert last == Finished((ToolCall(id="c1", name="ls", input=input),), None, "tool_use")
 
 
 def test_an_input_deeper_than_any_journal_can_hold_is_none() -> None:
@@ -292,7 +261,7 @@ def test_an_input_deeper_than_any_journal_can_hold_is_none() -> None:
     for _ in range(MAX_INPUT_DEPTH + 1):
         arguments = {"a": arguments}
     last = reduce(calling(id="c1", arguments=arguments), done())[-1]
-    assert last == Finished((ToolCall(id="c1", name="ls", input=None),), Usage(), "tool_use")
+    assert last == Finished((ToolCall(id="c1", name="ls", input=None),), None, "tool_use")
 
 
 def test_calls_without_an_id_get_one_each() -> None:
@@ -379,4 +348,4 @@ def test_odd_token_counts_and_unknown_fields_do_not_spoil_an_answer() -> None:
 
 
 def test_an_answer_of_nothing_is_empty() -> None:
-    assert reduce(said(), done()) == [Finished((), Usage(), "end_turn")]
+    assert reduce(said(), done()) == [Finished((), None, "end_turn")]

@@ -4,7 +4,6 @@ import importlib
 import json
 from base64 import b64encode
 from collections.abc import Iterator
-from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ from agentcore.errors import ProviderError
 from agentcore.messages import Block, Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from agentcore.ports import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.endpoint import Endpoint, Key
+from agentcore.providers.ids import wire_id
 from agentcore.providers.openai.body import encode_body
 from agentcore.providers.openai.models import OFFERED, effort_for, efforts
 from agentcore.providers.openai.provider import OpenAIProvider
@@ -271,7 +271,7 @@ ANSWERS: dict[str, tuple[list[Block], list[dict[str, Any]]]] = {
     "call without input": ([ToolCall(id="call_1", name="read", input=None)], [called()]),
     "foreign call": (
         [ToolCall(id="x" * 65, name="a.b", input={}), ToolCall(id="", name="", input={})],
-        [called(sha256(b"x" * 65).hexdigest(), "a_b"), called(sha256(b"").hexdigest(), "_")],
+        [called(wire_id("x" * 65), "a_b"), called(wire_id(""), "_")],
     ),
 }
 
@@ -295,7 +295,7 @@ def test_results_come_first_and_are_paired_with_their_calls() -> None:
     gone = {"type": "input_text", "text": GONE}
     assert items_sent(*blocks, role="user") == [
         {"type": "function_call_output", "call_id": "call_1", "output": "out"},
-        {"type": "function_call_output", "call_id": sha256(b"x" * 65).hexdigest(), "output": ""},
+        {"type": "function_call_output", "call_id": wire_id("x" * 65), "output": ""},
         {
             "type": "function_call_output",
             "call_id": "call_2",

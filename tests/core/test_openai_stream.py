@@ -3,11 +3,11 @@
 import importlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
-from anyio import to_thread
 
 from agentcore.caps import MAX_INPUT_DEPTH
 from agentcore.encoding import encode
@@ -22,6 +22,7 @@ from agentcore.providers.openai.reducer import Reducer
 from agentcore.usage import Usage
 from tests.core.test_caps import nested
 from tests.recordings import CannedServer, event_stream, http_answer, names, needs_recordings, recording, replay_module
+from tests.streams import asking, assert_cancelling_closes, assert_leaving_closes, collected, read
 
 pytestmark = pytest.mark.anyio
 
@@ -54,25 +55,11 @@ def provider_at(url: str) -> OpenAIProvider:
 
 
 def request(model: str = MODEL) -> ModelRequest:
-    hello = Message(id="m1", role="user", content=(Text(text="Hello"),))
-    return ModelRequest(model=model, system="Be kind.", tools=(), messages=[hello])
-
-
-async def read(provider: OpenAIProvider, request: ModelRequest, into: list[StreamPart]) -> None:
-    """Append the parts one by one, so that those before an error are there as well."""
-    async with provider.stream(request) as parts:
-        async for part in parts:
-            into.append(part)  # noqa: PERF401 - a comprehension would lose them
+    return asking(model)
 
 
 async def collect(url: str) -> list[StreamPart]:
-    provider, parts = provider_at(url), list[StreamPart]()
-    try:
-        with anyio.fail_after(20):
-            await read(provider, request(), into=parts)
-    finally:
-        await provider.close()
-    return parts
+    return await collected(provider_at(url), request())
 
 
 def shown(parts: list[StreamPart], kind: type[TextPart] | type[ThinkingPart]) -> str:
@@ -211,34 +198,15 @@ async def test_a_cut_answer_is_never_finished(replay: Any, name: str, how: str) 
 @needs_recordings
 async def test_leaving_early_closes_the_connection(replay: Any) -> None:
     provider = provider_at(replay.url_for("responses-reasoning-summary-tool", "chunk=event,pause=0.02"))
-    async with provider.stream(request()) as parts:
-        async for part in parts:
-            assert isinstance(part, ThinkingPart)
-            break
-    await assert_client_left(replay, sent_less_than=15_000)
-    await provider.close()
+    first = await assert_leaving_closes(provider, request(), replay, sent_less_than=15_000)
+    assert isinstance(first, ThinkingPart)
 
 
 @needs_recordings
 async def test_cancelling_a_silent_answer_closes_the_connection(replay: Any) -> None:
     stalled_at = recording("responses-incomplete-max-tokens")["body"].index("response.output_text.delta") + 900
     provider = provider_at(replay.url_for("responses-incomplete-max-tokens", f"stall={stalled_at},hold=30"))
-    with anyio.fail_after(10), anyio.CancelScope() as scope:
-        async with provider.stream(request()) as parts:
-            async for part in parts:
-                if isinstance(part, TextPart):
-                    scope.cancel()
-    assert scope.cancelled_caught
-    await assert_client_left(replay, sent_less_than=stalled_at + 1)
-    await provider.close()
-
-
-async def assert_client_left(replay: Any, sent_less_than: int) -> None:
-    with anyio.fail_after(5):
-        while (last := (await to_thread.run_sync(replay.requests))[-1])["finished_at"] is None:
-            pass
-    assert last["client_left"] is True
-    assert last["sent"] < sent_less_than
+    await assert_cancelling_closes(provider, request(), replay, sent_less_than=stalled_at + 1)
 
 
 async def test_what_follows_the_terminal_event_is_not_waited_for() -> None:
@@ -437,19 +405,89 @@ INCOMPLETE = {
     "content_filter": "refusal",
     "max_messages": "incomplete:max_messages",
     "steered": "incomplete:steered",
-    None: "incomplete:None",
+    None: "max_tokens",
 }
 
 
 @pytest.mark.parametrize(("reason", "stop"), INCOMPLETE.items())
 def test_an_incomplete_answer_stops_for_its_reason(reason: str | None, stop: str) -> None:
+    detail = reason if reason is not None and stop == "refusal" else ""
     for end in ("incomplete", "completed"):  # some servers have one terminal event for both
         response = {"status": "incomplete", "incomplete_details": {"reason": reason}}
         events = answer_with(message("a"), end=ending(end, **response))
-        assert reduce(events)[-1] == finished(Text(text="a"), stop=stop)
+        assert reduce(events)[-1] == replace(finished(Text(text="a"), stop=stop), detail=detail)
     bare = {"type": "response.incomplete", "response": {"incomplete_details": {"reason": reason}}}
     last = reduce(answer_with(message("a"), end=bare))[-1]
-    assert last == Finished(content=(Text(text="a"),), usage=Usage(), stop=stop)
+    assert last == Finished(content=(Text(text="a"),), usage=None, stop=stop, detail=detail)
+
+
+HI = message("hi")
+CALL = a_call('{"a": 1}')
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}
+
+
+def placeless(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in event.items() if key != "output_index"} for event in events]
+
+
+FORMS: dict[str, tuple[list[dict[str, Any]], list[Any]]] = {
+    "items in the last event alone": ([ending(output=[HI, CALL])], [Text(text="hi"), "call"]),
+    "deltas without items": ([delta("output_text", "h"), delta("output_text", "i"), ending()], [Text(text="hi")]),
+    "the last event repeats the deltas": ([delta("output_text", "hi"), ending(output=[HI])], [Text(text="hi")]),
+    "no index": (
+        placeless(added(HI), delta("output_text", "hi"), done(HI), added(CALL), done(CALL), ending()),
+        [Text(text="hi"), "call"],
+    ),
+    "one index for all": (
+        [added(REASONING), done(REASONING), added(HI), delta("output_text", "hi"), done(HI), done(CALL), ending()],
+        ["thinking", Text(text="hi"), "call"],
+    ),
+    "no ids": (
+        [kind(message(text, id=None)) for text in "hi" for kind in (added, done)] + [ending()],
+        [Text(text="h"), Text(text="i")],
+    ),
+    "a call that only the last event has whole": (
+        [added(CALL), delta("function_call_arguments", '{"a": 1}'), ending(output=[CALL])],
+        ["call"],
+    ),
+    "an item that only the last event has": (
+        [*answer_with(HI)[:-1], ending(output=[HI, CALL])],
+        [Text(text="hi"), "call"],
+    ),
+    "a last event of something else": ([*answer_with(HI)[:-1], ending(output=[CALL])], [Text(text="hi")]),
+    "arguments as an object": (answer_with(a_call({"a": 1})), ["call"]),
+    "a call with its id and name at the end": (
+        [added({"type": "function_call", "id": "fc_1"}), done(CALL), ending()],
+        ["call"],
+    ),
+    "the answer in one piece": ([{"object": "response", "status": "completed", "output": [HI, CALL],
+                                  "usage": {"input_tokens": 5, "output_tokens": 9}}], [Text(text="hi"), "call"]),
+    "another last event": ([*answer_with(HI)[:-1], ending() | {"type": "response.done"}], [Text(text="hi")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "content"), FORMS.values(), ids=FORMS.keys())
+def test_the_forms_of_other_servers_are_taken(events: list[dict[str, Any]], content: list[Any]) -> None:
+    blocks = {
+        "call": ToolCall(id="call_1", name="read", input={"a": 1}),
+        "thinking": Thinking(text="hm", provider="openai", model=MODEL),
+    }
+    *parts, last = reduce(events)
+    stop = "tool_use" if "call" in content else "end_turn"
+    assert last == finished(*(blocks[each] if isinstance(each, str) else each for each in content), stop=stop)
+    assert isinstance(last, Finished)
+    assert "".join(part.text for part in parts if isinstance(part, TextPart)) == "".join(
+        block.text for block in last.content if isinstance(block, Text)
+    )
+    begun = [part.call_id for part in parts if isinstance(part, ToolCallPart) and not part.size_bytes]
+    assert begun == [block.id for block in last.content if isinstance(block, ToolCall)]
+
+
+def test_a_call_without_arguments_has_those_that_were_shown() -> None:
+    shown = [added(CALL), delta("function_call_arguments", '{"a": 1}'), done(a_call(None)), ending()]
+    for events, input in ((shown, {"a": 1}), (answer_with(a_call(None)), {})):
+        call = ToolCall(id="call_1", name="read", input=input)
+        assert reduce(events)[-1] == finished(call, stop="tool_use")
 
 
 def test_a_refusal_keeps_its_text_and_stops_the_run() -> None:
@@ -492,6 +530,8 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "failed": (ending("failed", error={"code": "rate_limit_exceeded", "message": "Slow"}), "rate_limit"),
     "failed for the prompt": (ending("failed", error={"code": "invalid_prompt", "message": "No"}), "invalid_request"),
     "failed without a word": (ending("failed", error=None), "server_error"),
+    "without a type": ({"code": "rate_limit_exceeded", "message": "Slow"}, "rate_limit"),
+    "ended well but failed": (ending(status="failed", error={"code": "insufficient_quota", "message": "No"}), "quota"),
     "overloaded": ({"type": "error", "code": "server_is_overloaded", "message": "Full"}, "overloaded"),
     "blocked": (ending("failed", error={"code": "misalignment_policy_violation", "message": "No"}), "invalid_request"),
     "image": (ending("failed", error={"code": "image_too_large", "message": "Big"}), "invalid_request"),
@@ -507,7 +547,6 @@ def test_an_error_in_the_stream_is_told_by_its_code(event: dict[str, Any], kind:
 
 BROKEN: dict[str, list[Any]] = {
     "second answer": [*answer_with()[:-1], {"type": "response.created", "response": {}}],
-    "delta of no item": [delta("output_text", "a", 3)],
     "delta after the item": [*answer_with(message("a"))[:-1], delta("output_text", "a")],
     "item begins twice": [added(message()), added(message())],
     "item ends twice": [*answer_with(a_call())[:-1], done(a_call())],
@@ -515,7 +554,7 @@ BROKEN: dict[str, list[Any]] = {
     "reasoning is a number": [added({"type": "reasoning"}), delta("reasoning_text", 5)],
     "call without name": answer_with({"type": "function_call", "call_id": "c", "arguments": "{}"}),
     "id is a number": answer_with(a_call(call_id=5)),
-    "arguments are an object": answer_with(a_call({"a": 1})),
+    "arguments are a list": answer_with(a_call([1])),
     "no object": [[1]],
     "end without an answer": [{"type": "response.completed"}],
 }
@@ -531,14 +570,14 @@ async def test_an_event_against_the_protocol_ends_the_answer(events: list[Any]) 
 
 def test_odd_token_counts_do_not_spoil_an_answer() -> None:
     details = {"cached_tokens": 3, "cache_write_tokens": 1, "novel_tokens": 9}
-    cases: list[tuple[Any, Usage]] = [
+    cases: list[tuple[Any, Usage | None]] = [
         (
             {"input_tokens": 5, "input_tokens_details": details, "output_tokens": 2},
             Usage(input=1, output=2, cache_read=3, cache_write=1),
         ),
         ({"input_tokens": 2, "input_tokens_details": details}, Usage(cache_read=3, cache_write=1)),
         ({"input_tokens": "5", "output_tokens": -1, "input_tokens_details": None}, Usage()),
-        (None, Usage()),
+        (None, None),
     ]
     for usage, counted in cases:
         last = reduce(answer_with(end=ending(usage=usage)))[-1]

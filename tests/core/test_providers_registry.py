@@ -1,5 +1,6 @@
 """Names of models lead to providers, and what is missing is said before a prompt fails."""
 
+import re
 import subprocess
 import sys
 from typing import get_args
@@ -11,6 +12,7 @@ from agentcore.errors import BadRequest, ProviderError
 from agentcore.messages import Message, Text
 from agentcore.ports import ModelRequest
 from agentcore.providers.answers import HttpProvider
+from agentcore.providers.catalogue import context_window
 from agentcore.providers.registry import ModelStatus, Providers, ProviderStatus
 from agentcore.providers.setups import Setup, ollama_url, set_up
 from agentcore.providers.vendors import DIALECTS, SERVICES
@@ -63,6 +65,39 @@ def test_short_names_are_told_where_one_was_mistyped() -> None:
         Providers({}, Configuration(aliases={"fast": "anthropic/x"})).parse("fats")
 
 
+MEANT = {
+    "claude-sonnet-4-5": "anthropic/claude-sonnet-4-5",
+    "claude-sonet-4-5": "anthropic/claude-sonnet-4-5",
+    "gpt-6.1-soll": "openai/gpt-6.1-sol",
+    "antropic/claude-sonnet-4-5": "anthropic/claude-sonnet-4-5",
+    "Anthropic/mine": "anthropic/mine",
+    "grok/grok-4.5": "groq/grok-4.5",
+    "google/gemini-2.5-pro": "gemini/gemini-2.5-pro",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+    "anthropic/": "anthropic/claude-sonnet-4-5",
+    "/demo": "scripted/demo",
+    "lba/qwen3": "lab/qwen3",
+    "lab": "lab/<model>",
+    "fats": "fast",
+    "fast/": "fast",
+}
+
+
+@pytest.mark.parametrize(("model", "meant"), MEANT.items())
+def test_a_name_that_is_nearly_right_is_told_the_right_one(model: str, meant: str) -> None:
+    lab = named("lab", type="openai-compatible", base_url="http://127.0.0.1:9/v1").providers
+    providers = Providers({}, Configuration(aliases={"fast": "anthropic/claude-haiku-4-5"}, providers=lab))
+    with pytest.raises(BadRequest, match=re.escape(f"(did you mean {meant}?)")):
+        providers.parse(model)
+
+
+@pytest.mark.parametrize("model", ["", "zzz", "nobody/x"])
+def test_nothing_is_guessed_where_nothing_is_near(model: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        Providers({}).parse(model)
+    assert "did you mean" not in str(caught.value)
+
+
 def test_every_provider_is_made_once_under_its_own_name() -> None:
     providers = Providers({}, named("mine", type="scripted"))
     for name in (*SERVICES, "mine"):
@@ -113,6 +148,64 @@ def test_the_vendors_own_variables_count(environ: dict[str, str], name: str, url
     assert (setup.endpoint.base_url, setup.why_not() is None) == (url, is_complete)
 
 
+NO_ADDRESSES = [
+    ("ollama", {"OLLAMA_HOST": "https://u:password@box.lan"}),
+    ("ollama", {"OLLAMA_HOST": "u:password@box.lan:11434"}),
+    ("ollama", {"OLLAMA_HOST": "box.lan:99999"}),
+    ("ollama", {"OLLAMA_HOST": "0.0.0.0:abc"}),
+    ("ollama", {"OLLAMA_HOST": "box.lan:0"}),
+    ("openai", {"OPENAI_BASE_URL": "http://127.0.0.1:99999999/v1"}),
+    ("anthropic", {"ANTHROPIC_BASE_URL": "https://box.lan:port"}),
+    ("lmstudio", {"LM_STUDIO_API_BASE": "http://127.0.0.1:-1"}),
+]
+
+
+@pytest.mark.parametrize(("name", "environ"), NO_ADDRESSES)
+def test_an_address_that_makes_no_sense_is_told_and_no_other_one_taken(name: str, environ: dict[str, str]) -> None:
+    ((variable, _),) = environ.items()
+    setup = setup_of(name, {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", **environ})
+    problem = setup.why_not() or ""
+    assert (variable in problem, "password@" in problem, setup.is_asked) == (True, False, False)
+
+
+OWN = [
+    ("anthropic", {}, {}, True),
+    ("anthropic", {"ANTHROPIC_BASE_URL": "https://gw.example"}, {}, True),
+    ("anthropic", {}, {"anthropic": {"api_key_env": "K"}}, True),
+    ("anthropic", {}, {"anthropic": {"base_url": "https://gw.example"}}, False),
+    ("openai", {}, {}, True),
+    ("openai", {}, {"openai": {"type": "openai-compatible"}}, False),
+    ("openai", {}, {"openai": {"type": "openai", "api_key_env": "K"}}, True),
+    ("groq", {}, {}, False),
+    ("lab", {}, {"lab": {"type": "openai", "base_url": "https://api.openai.com/v1"}}, False),
+    ("lab", {}, {"lab": {"type": "anthropic"}}, False),
+]
+
+
+@pytest.mark.parametrize(("name", "environ", "sections", "is_own"), OWN)
+def test_only_a_built_in_service_at_its_own_address_gets_what_else_is_meant_for_its_vendor(
+    name: str, environ: dict[str, str], sections: dict[str, dict[str, object]], is_own: bool
+) -> None:
+    ((section, fields),) = sections.items() or [("other", {"type": "scripted"})]
+    assert setup_of(name, environ, named(section, **fields)).endpoint.is_vendors_own is is_own
+
+
+WITHOUT_PATH = [
+    ("openai-compatible", "http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+    ("openai-compatible", "http://localhost:8000/", "http://localhost:8000/v1"),
+    ("openai-compatible", "http://127.0.0.1:8000/api", "http://127.0.0.1:8000/api"),
+    ("openai-compatible", "https://gw.example", "https://gw.example"),
+    ("lmstudio", "http://[::1]:1234", "http://[::1]:1234/v1"),
+    ("anthropic", "http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+    ("ollama", "http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "url"), WITHOUT_PATH)
+def test_an_address_on_this_machine_may_lack_the_path_that_all_have(kind: str, given: str, url: str) -> None:
+    assert setup_of("lab", {}, named("lab", type=kind, base_url=given)).endpoint.base_url == url
+
+
 HOSTS = {
     "0.0.0.0": "http://127.0.0.1:11434",
     "127.0.0.1": "http://127.0.0.1:11434",
@@ -126,8 +219,12 @@ HOSTS = {
     "[::1]:7": "http://[::1]:7",
     "::1": "http://[::1]:11434",
     "[::]": "http://[::1]:11434",
-    "box.lan:many": "http://box.lan:11434",
-    "box.lan:99999": "http://box.lan:11434",
+    "//box.lan": "http://box.lan:11434",
+    # What makes no sense stays, and is told as a problem; no other address is taken in its place.
+    "box.lan:many": "http://box.lan:many",
+    "box.lan:99999": "http://box.lan:99999",
+    "https://u:password@box.lan": "https://u:password@box.lan",
+    "u:password@box.lan:80": "http://u:password@box.lan:80",
     " 127.0.0.1 ": "http://127.0.0.1:11434",
     "https://": "https://127.0.0.1:443",
 }
@@ -209,6 +306,23 @@ def test_a_key_over_plain_http_to_another_machine_is_told() -> None:
     assert Providers({}, open_door).notices() == []
 
 
+def test_what_was_set_up_wrongly_is_told_at_the_start_and_what_only_lacks_its_key_is_not() -> None:
+    lab = {"type": "openai-compatible", "base_url": "localhost:9/v1"}
+    wrong = "has no usable address: give base_url of [providers.{}] in settings.toml as http://… or https://…"
+    assert Providers({}, named("lab", **lab)).notices() == [f"provider lab {wrong.format('lab')}"]
+    assert Providers({}, named("openai", base_url="gw.example")).notices() == [f"OpenAI {wrong.format('openai')}"]
+    assert len(Providers({"OPENAI_BASE_URL": "gw.example"}).notices()) == 1
+    assert Providers({}, named("lab", type="anthropic", api_key_env="LAB")).notices() == []
+    assert Providers({}, named("play", type="scripted")).notices() == []
+
+
+def test_a_short_name_that_leads_to_no_provider_is_told_at_the_start() -> None:
+    aliases = {"good": "openai/x", "lost": "opemai/x"}
+    [notice] = Providers({}, Configuration(aliases=aliases)).notices()
+    assert notice.startswith("`lost` in [aliases] of settings.toml leads nowhere: ")
+    assert "(did you mean openai/x?)" in notice
+
+
 # --- the choice ---
 
 LOCAL_LAB = named("lab", type="openai-compatible", base_url="http://127.0.0.1:9/v1")
@@ -231,6 +345,54 @@ def test_the_default_is_the_first_provider_with_a_key_else_the_demo(
     environ: dict[str, str], configuration: Configuration | None, model: str
 ) -> None:
     assert Providers(environ, configuration).default_model() == model
+
+
+REMOTE_LAB = named("lab", type="openai-compatible", base_url="https://lab.example/v1")
+UNCHOSEN = "{0} is ready, but no model of it is chosen: --model {0}/<model>, or `model` in settings.toml"
+PASSED_OVER: list[tuple[dict[str, str], Configuration | None, list[str]]] = [
+    ({}, None, []),
+    (KEY, None, []),
+    (
+        {**KEY, "ANTHROPIC_BASE_URL": "gw.example"},
+        None,
+        ["Anthropic has no usable address: give ANTHROPIC_BASE_URL as http://… or https://…"],
+    ),
+    (
+        {"OPENAI_API_KEY": "ké", **KEY},
+        None,
+        ["OpenAI is not ready: OPENAI_API_KEY holds characters that no key has: copy it again."],
+    ),
+    (
+        {"OPENAI_BASE_URL": "https://gw.example"},
+        None,
+        ["OpenAI is not ready: it needs a key: set OPENAI_API_KEY."],
+    ),
+    (
+        {},
+        named("work", type="anthropic", api_key_env="W"),
+        ["provider work is not ready: it needs a key: set W."],
+    ),
+    ({}, REMOTE_LAB, [UNCHOSEN.format("lab")]),
+    ({"OLLAMA_HOST": "https://box.example"}, None, [UNCHOSEN.format("ollama")]),
+    (KEY, REMOTE_LAB, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("environ", "configuration", "told"), PASSED_OVER)
+def test_whoever_chose_no_model_is_told_why_what_he_set_up_was_not_taken(
+    environ: dict[str, str], configuration: Configuration | None, told: list[str]
+) -> None:
+    assert list(Providers(environ, configuration).passed_over()) == told
+
+
+def test_a_server_on_this_machine_that_was_set_up_and_does_not_answer_is_told_as_well() -> None:
+    providers = Providers({"OLLAMA_HOST": "127.0.0.1:1"}, named("lab", type="ollama", base_url="http://127.0.0.1:1"))
+    providers.choose()
+    assert list(providers.passed_over()) == [
+        "provider lab does not answer at http://127.0.0.1:1: start it, or correct base_url of [providers.lab] in"
+        " settings.toml.",
+        "Ollama does not answer at http://127.0.0.1:1: start it, or correct OLLAMA_HOST.",
+    ]
 
 
 def test_what_is_not_ready_says_why() -> None:
@@ -257,6 +419,11 @@ def test_every_model_that_is_offered_has_a_price(name: str) -> None:
     for model in Providers({}).models(name):
         assert model.input_usd, model
         assert model.output_usd, model
+
+
+def test_the_windows_of_a_vendors_pages_count_where_the_catalogue_has_none() -> None:
+    assert context_window("gemini", "gemini-2.5-pro") is None
+    assert {model.context_window for model in Providers({}).models("gemini")} <= {1_000_000, 1_048_576}
 
 
 def test_a_window_of_the_settings_wins_and_a_host_that_is_known_has_prices() -> None:

@@ -127,7 +127,10 @@ async def test_calls_of_the_last_turn_are_closed_without_running(tmp_path: Path)
 
 async def test_repeated_call_ids_are_made_unique(tmp_path: Path) -> None:
     same = [call("ls", "call_0", path="."), call("ls", "call_0", path=".")]
-    _, messages, _ = await last_run(tmp_path, use(*same), use(call("ls", "call_0", path=".")), say("Done."))
+    events, messages, _ = await last_run(tmp_path, use(*same), use(call("ls", "call_0", path=".")), say("Done."))
+    for kind in ("tool_call_delta", "tool_start", "tool_end"):
+        shown = [event.call_id for event in events if event.type == kind]
+        assert sorted(shown) == ["call_0", "call_0-2", "call_0-3"], kind  # those of one batch may end in any order
     ids = [one.id for message in messages for one in message.tool_calls]
     results = [block.call_id for m in messages for block in m.content if isinstance(block, ToolResult)]
     assert ids == results == ["call_0", "call_0-2", "call_0-3"]

@@ -77,6 +77,9 @@ def test_an_event_is_handed_out_with_its_last_byte() -> None:
         (b'event: x\r\ndata: {"a":1}\r\n', b'{"a":1}'),
         (b'data: {"a":1', None),
         (b'data: {"a":1}}', None),
+        (b'{\n  "error": {"code": 503}\n}\n', b'{\n  "error": {"code": 503}\n}'),
+        (b'{"error": {"code": 50', None),
+        (b"data: [DONE] ", b"[DONE] "),
         (b"event: message_stop\ndat", None),
         (b": comment", None),
         (b"", None),
@@ -87,6 +90,11 @@ def test_a_last_event_without_its_blank_line_counts_if_its_json_is_whole(rest: b
     assert splitter.feed(b'data: {"first":0}\n\n' + rest) == [b'{"first":0}']
     assert splitter.finish() == last
     assert splitter.finish() is None
+
+
+def test_a_json_object_without_data_is_handed_out() -> None:
+    raw = b'data: {"a":1}\n\n{"error":\n "x"}\n\n{"a": 1\n\n: {}\n\n'
+    assert split([raw]) == [b'{"a":1}', b'{"error":\n "x"}']
 
 
 def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

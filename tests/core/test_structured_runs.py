@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from agentcore.errors import ProviderError
 from agentcore.events import Done, Error, NumberedEvent, ToolEnd, UserMessage
 from agentcore.messages import Text
 from tests.daemon import running
-from tests.fakes import House, call, house, say, use
+from tests.fakes import FakeProvider, House, Turn, call, house, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +75,7 @@ async def test_after_three_answers_that_do_not_fit_the_run_says_so(tmp_path: Pat
     assert (done(events).stop_reason, done(events).structured) == ("error", None)
     [error] = [event for event in events if isinstance(event, Error)]
     assert error.code == "invalid_structured_output"
+    assert error.text.startswith("fake/fake gave 3 answers")
 
 
 async def test_elsewhere_the_model_answers_by_a_tool_and_is_not_asked_again(tmp_path: Path) -> None:
@@ -166,3 +168,31 @@ async def test_over_http_the_answer_carries_it(tmp_path: Path) -> None:
             assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
             state = (await http.get(f"/v1/sessions/{session}")).json()
             assert state["busy"] is False
+
+
+async def test_the_next_prompt_with_a_schema_gets_an_answer_of_its_own(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        home.provider.keeps_to_schema = False
+        home.provider.script(
+            use(call("final_answer", "c1", city="Paris")), use(call("final_answer", "c2", city="Rome"))
+        )
+        live = await home.session()
+        for _ in range(2):
+            live.prompt("Which city?", (), SCHEMA)
+            await home.until_idle(live)
+        answers = [event for event in home.events(live) if isinstance(event, Done)]
+    assert [(answer.structured, answer.turns) for answer in answers] == [({"city": "Paris"}, 1), ({"city": "Rome"}, 1)]
+
+
+async def test_a_stand_in_that_keeps_to_no_schema_is_given_the_tool(tmp_path: Path) -> None:
+    stand_in = FakeProvider("other")
+    stand_in.keeps_to_schema = False
+    async with house(tmp_path, fallbacks=[stand_in]) as home:
+        home.provider.script(Turn(fails=ProviderError("auth", "No.")))
+        stand_in.script(use(call("final_answer", city="Rome")))
+        live = await home.session()
+        live.prompt("Which city?", (), SCHEMA)
+        await home.until_idle(live)
+        assert done(home.events(live)).structured == {"city": "Rome"}
+        [asked] = stand_in.requests
+    assert "final_answer" in [tool.name for tool in asked.tools]

@@ -175,7 +175,8 @@ def test_binary_output_is_cut_again_as_text() -> None:
     "name",
     ["OPENAI_API_KEY", "GITHUB_TOKEN", "TOKEN", "api_key", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "DB_PASSWORD",
      "PGPASSWORD", "MYSQL_PWD", "CLIENT_SECRET", "API_KEYS", "GOOGLE_APPLICATION_CREDENTIALS", "NPM_AUTH",
-     "AGENTCORE_TOKEN_FILE", "agentcore_home", "SSH_PASSPHRASE", "APIKEY"],
+     "AGENTCORE_TOKEN_FILE", "agentcore_home", "SSH_PASSPHRASE", "APIKEY", "AWS_BEARER_TOKEN_BEDROCK",
+     "OPENAI_KEY_PROD", "AZURE_OPENAI_KEY_2", "HF_TOKEN_RO", "GITHUB_PAT"],
 )  # fmt: skip
 def test_secrets_are_withheld_from_commands(name: str) -> None:
     assert command_environ({name: "x"}) == {}
@@ -184,6 +185,11 @@ def test_secrets_are_withheld_from_commands(name: str) -> None:
 @pytest.mark.parametrize("name", ["PATH", "HOME", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "KEYBOARD", "LANG", "TOKENIZERS"])
 def test_the_rest_of_the_environment_is_kept(name: str) -> None:
     assert command_environ({name: "x"}) == {name: "x"}
+
+
+def test_an_address_that_holds_a_password_is_withheld() -> None:
+    environ = {"HTTPS_PROXY": "http://me:secret@proxy:3128", "HTTP_PROXY": "http://proxy:3128", "NOTE": "a@b"}
+    assert command_environ(environ) == {"HTTP_PROXY": "http://proxy:3128", "NOTE": "a@b"}
 
 
 def test_only_the_servers_own_virtual_environment_is_withheld() -> None:

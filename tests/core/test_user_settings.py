@@ -1,5 +1,6 @@
 """The user's settings: what counts, what is refused, and what only costs the part that is wrong."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from agentcore.app import App, AppConfig
 from agentcore.configuration import Configuration, NamedProvider, ProviderSection, read_configuration
 from agentcore.errors import AgentError, BadRequest, ModeNotAllowed, Unprocessable
 from agentcore.session import Settings
+from agentcore.settings import allow_rules
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -72,7 +74,7 @@ REFUSED = {
     "model = 5": "`model`",
     'mode = "plam"': "`mode`",
     'effort = "extreme"': "`effort`",
-    'fallbacks = "openai/gpt-5.2"': "`fallbacks`",
+    'fallbacks = "openai/gpt-5.2"': '`fallbacks` in settings.toml is wrong: it must be a list, such as ["openai/',
     "fallbacks = [1]": "`fallbacks`",
 }
 
@@ -141,6 +143,15 @@ def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
     assert configuration(tmp_path, "providers = 3\naliases = 4").notices != ()
 
 
+MEANT = {"modle": "model", "mdoel": "model", "moed": "mode", "Mode": "mode", "efort": "effort", "fallback": "fallbacks"}
+
+
+@pytest.mark.parametrize(("key", "meant"), MEANT.items())
+def test_a_mistyped_key_is_told_the_right_one(tmp_path: Path, key: str, meant: str) -> None:
+    [notice] = configuration(tmp_path, f'{key} = "x"').notices
+    assert f"(did you mean `{meant}`?)" in notice
+
+
 # --- what it does to the application ---
 
 CHOSEN = """
@@ -186,6 +197,11 @@ def test_a_choice_that_leads_nowhere_starts_nothing(
     assert part in str(caught.value)
 
 
+def test_an_empty_name_is_no_choice_that_is_left_out(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="provider/model"):
+        app(tmp_path, CHOSEN, model="")
+
+
 def test_a_choice_made_here_is_not_blamed_on_the_settings(tmp_path: Path) -> None:
     with pytest.raises(BadRequest) as caught:
         app(tmp_path, CHOSEN, model="nobody/x")
@@ -206,3 +222,28 @@ def test_a_repository_changes_none_of_it(tmp_path: Path) -> None:
         (folder / "settings.toml").write_text('model = "nobody/x"\nmode = "yolo"')
     config = AppConfig(roots=(work,), data_dir=tmp_path, state_dir=tmp_path, config_dir=tmp_path / "config", environ={})
     assert App(config).default_model == "scripted/demo"
+
+
+def test_a_file_that_is_none_ends_the_start_at_once_with_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    os.mkfifo(file)
+    for make, part in [
+        (lambda: None, "no regular file"),
+        (lambda: file.symlink_to("/dev/zero"), "no regular file"),
+        (lambda: file.write_bytes(b"#" * 2_000_000), "larger than"),
+        (lambda: file.write_text("a = " + "[" * 3000 + "]" * 3000), "nested too deeply"),
+    ]:
+        make()
+        with pytest.raises(Unprocessable, match=part):
+            read_configuration(file)
+        with pytest.raises(Unprocessable, match=r"settings\.toml (cannot be read|is no TOML)"):
+            allow_rules(file)
+        file.unlink()
+
+
+def test_thousands_of_mistakes_are_not_all_told(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("".join(f"x{number} = 1\n" for number in range(5000)))
+    notices = read_configuration(file).notices
+    assert len(notices) == 21
+    assert "4980 more" in notices[-1]

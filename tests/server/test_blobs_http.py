@@ -21,7 +21,7 @@ from server.guard import MAX_BLOB_BYTES, MAX_BODY_BYTES
 from server.live import LiveSession
 from tests.daemon import Daemon, running
 from tests.fakes import Turn, house, say
-from tests.pictures import PDF, picture, size_of
+from tests.pictures import PDF, PDF_END, picture, size_of
 from tests.server.test_guard import BEARER, CHUNKED, HOST, PAGE, ask
 
 pytestmark = pytest.mark.anyio
@@ -275,7 +275,7 @@ async def test_every_way_in_comes_before_the_text(served: Daemon, http: httpx.As
 async def test_journal_and_answers_hold_references_and_never_bytes(
     served: Daemon, http: httpx.AsyncClient, session: str
 ) -> None:
-    noise = b"%PDF-1.7\n" + os.urandom(60_000)
+    noise = b"%PDF-1.7\n" + os.urandom(60_000).replace(b"/", b".") + PDF_END
     await prompt(http, session, inline(noise, "application/pdf"), inline(PNG, "image/png"))
     messages = (await http.get(f"/v1/sessions/{session}/messages")).content
     for place in (served.journal(session).read_bytes(), messages):
@@ -382,7 +382,7 @@ async def test_a_bad_attachment_leaves_no_trace_of_a_prompt(
 
 
 async def test_together_they_fit_a_vendors_request(served: Daemon, http: httpx.AsyncClient, session: str) -> None:
-    papers = [PDF + bytes([number]) * (8 * 1024 * 1024) for number in range(3)]
+    papers = [PDF + bytes([number]) * (8 * 1024 * 1024) + PDF_END for number in range(3)]
     blobs = [(await upload(http, session, paper, "application/pdf")).json()["blob"] for paper in papers]
     assert (await prompt(http, session, *({"blob": blob} for blob in blobs[:2]))).status_code == 200
     assert code_of(await prompt(http, session, *({"blob": blob} for blob in blobs))) == (422, "unprocessable")
@@ -459,3 +459,15 @@ async def test_the_state_changes_only_when_everything_is_there(tmp_path: Path) -
         live.cancel()
         await idle(live)
         live.check_prompt()
+
+
+@pytest.mark.parametrize(
+    ("paper", "part"),
+    [(b"%PDF-1.7\n1 0 obj", "cut off"), (b"%PDF-1.7\n/Encrypt 5 0 R\n" + PDF_END, "encrypted")],
+)
+async def test_a_paper_that_no_vendor_opens_is_refused_before_it_is_in_the_way(
+    http: httpx.AsyncClient, session: str, paper: bytes, part: str
+) -> None:
+    refused = await prompt(http, session, inline(paper, "application/pdf"))
+    assert code_of(refused) == (422, "unprocessable")
+    assert part in refused.json()["error"]

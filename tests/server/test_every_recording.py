@@ -115,7 +115,11 @@ async def check(served: Daemon, replay: Any, name: str, mode: str) -> None:
         check_failure(events, expect)
     else:
         assert done["stop_reason"] == how_it_ends(expect), (mode, [error["text"] for error in of(events, "error")])
-        check_calls(events, expect)
+        check_calls(events, expect, service)
+        assert thought(events) == expect.get("thinking_text", thought(events) if expect["thinking"] else "")
+        spent = of(events, "usage")[0]["spent"]
+        assert {name: spent[name] for name in BUCKETS} == buckets(service, expect["usage"] or {}), mode
+        check_server_tools(events, expect)
     sent = [request for request in replay.requests() if request["protocol"] == service]
     assert [warning for request in sent for warning in request["warnings"]] == MADE_WITHOUT_STREAMING.get(name, [])
     if continues(expect):
@@ -128,7 +132,8 @@ def check_failure(events: list[dict[str, Any]], expect: dict[str, Any]) -> None:
     codes = ["context_window_exceeded" if kind == "context_overflow" else kind for kind in kinds]
     retried = [notice for notice in of(events, "notice") if notice["code"] == "model_retry"]
     if set(kinds) & RETRYABLE and not shown(events) and not of(events, "thinking_delta"):
-        assert retried
+        assert any(f"({kind})" in retried[0]["text"] for kind in kinds), retried[0]["text"]
+        check_wait(events, expect["error"].get("retry_after"))
         return
     assert not retried
     assert len(of(events, "model_start")) == 1
@@ -137,7 +142,22 @@ def check_failure(events: list[dict[str, Any]], expect: dict[str, Any]) -> None:
     assert "not-a-key" not in str(events)
 
 
-def check_calls(events: list[dict[str, Any]], expect: dict[str, Any]) -> None:
+def check_wait(events: list[dict[str, Any]], retry_after: str | None) -> None:
+    """It is not asked again before the time that the service wants."""
+    if retry_after is not None:
+        waiting = next(event for event in of(events, "waiting") if event["waiting_for"] == "retry")
+        assert waiting["detail"]["until"] - waiting["since"] >= float(retry_after)
+
+
+def check_server_tools(events: list[dict[str, Any]], expect: dict[str, Any]) -> None:
+    """The tools that the service ran by itself are kept as they came, and are no calls of ours."""
+    [message, *_] = of(events, "assistant_message") or [{"message": {"content": []}}]
+    kept = json.dumps([block for block in message["message"]["content"] if block["type"] == "opaque"])
+    for tool in expect.get("server_tools", []):
+        assert tool in kept
+
+
+def check_calls(events: list[dict[str, Any]], expect: dict[str, Any], service: str) -> None:
     """Calls come as they were made; one whose input is incomplete never runs."""
     calls = [block for event in of(events, "assistant_message")[:1] for block in event["message"]["content"]]
     calls = [block for block in calls if block["type"] == "tool_use"]
@@ -148,10 +168,45 @@ def check_calls(events: list[dict[str, Any]], expect: dict[str, Any]) -> None:
     assert [(call["name"], call.get("input")) for call in calls] == [
         (call["name"], as_object(call["input"])) for call in expect["tool_calls"]
     ]
+    given = [call.get("id") for call in expect["tool_calls"]]
+    if service != "gemini" and len(set(given)) == len(given):
+        assert [call["id"] for call in calls] == [id or call["id"] for id, call in zip(given, calls, strict=True)]
     assert len({call["id"] for call in calls}) == len(calls)
     assert [end["call_id"] for end in of(events, "tool_end")] == [call["id"] for call in calls]
     broken = {call["id"] for call in calls if call.get("input") is None}
     assert not broken & {start["call_id"] for start in of(events, "tool_start")}
+
+
+BUCKETS = ("input", "output", "cache_read", "cache_write")
+
+
+def buckets(service: str, tokens: dict[str, Any]) -> dict[str, int]:
+    """The tokens of a recording, as they have to be split. What was read is what the service counted in all without
+    what was written, where it tells both."""
+
+    def told(*path: str) -> int:
+        value: Any = tokens
+        for name in path:
+            value = (value or {}).get(name)
+        return value or 0
+
+    match service:
+        case "anthropic":
+            names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+            return dict(zip(BUCKETS, map(told, names), strict=True))
+        case "openai-responses":
+            total, read, written = told("total_tokens"), told("input_tokens_details", "cached_tokens"), 0
+            output = told("output_tokens")
+        case "openai-chat":
+            total, read, written = told("total_tokens"), told("prompt_tokens_details", "cached_tokens"), 0
+            output = total - told("prompt_tokens")
+        case "gemini":
+            total, read, written = told("totalTokenCount"), told("cachedContentTokenCount"), 0
+            output = told("candidatesTokenCount") + told("thoughtsTokenCount")
+        case _:
+            read, written, output = 0, 0, told("eval_count")
+            total = output + told("prompt_eval_count")
+    return {"input": total - output - read, "output": output, "cache_read": read, "cache_write": written}
 
 
 def as_object(value: Any) -> Any:
@@ -212,6 +267,12 @@ def shown(events: list[dict[str, Any]]) -> str:
     """The text that the first model call showed."""
     end = next((place for place, event in enumerate(events) if event["type"] == "model_end"), len(events))
     return "".join(event["text"] for event in events[:end] if event["type"] == "text_delta")
+
+
+def thought(events: list[dict[str, Any]]) -> str:
+    """The reasoning that the first model call showed."""
+    end = next((place for place, event in enumerate(events) if event["type"] == "model_end"), len(events))
+    return "".join(event["text"] for event in events[:end] if event["type"] == "thinking_delta")
 
 
 def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

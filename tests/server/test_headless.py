@@ -11,6 +11,7 @@ import pytest
 
 from agentcore.events import EVENTS
 from tests.daemon import COMMAND
+from tests.server.test_models_command import LIST, NOWHERE, backend, write_settings
 
 TURNS = {
     "answer": {"turns": [{"text": "Forty-two."}]},
@@ -60,6 +61,89 @@ def test_a_failure_is_said_on_stderr(tmp_path: Path) -> None:
     assert "Too much to do." in run(tmp_path, "fails", "-p", "go").stderr
 
 
+def alone(root: Path, *arguments: str, settings: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same without a model on the command line; nothing runs on this machine."""
+    write_settings(root, settings)
+    own = {"PATH": os.environ["PATH"], "HOME": str(root), "XDG_CONFIG_HOME": str(root / "config")}
+    return subprocess.run(
+        [COMMAND, "run", "-p", "go", "--state-dir", str(root / "state"), *arguments],
+        cwd=root,
+        env={**own, **NOWHERE, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_without_any_model_nothing_is_played_and_people_read_what_to_do(tmp_path: Path, output: str) -> None:
+    environment = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "gw.example"}
+    ran = alone(tmp_path, "--output", output, **environment)
+    *notes, last = ran.stderr.splitlines()
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "agentcore: Anthropic has no usable address: give ANTHROPIC_BASE_URL as http://… or https://…" in notes
+    assert last == (
+        "agentcore: There is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama,"
+        " LM Studio or llama.cpp (see agentcore models). A demo without one: --model scripted/demo"
+    )
+    assert not (tmp_path / "state" / "data" / "sessions").exists()
+
+
+def test_the_demo_plays_for_whoever_asks_for_it(tmp_path: Path) -> None:
+    ran = alone(tmp_path, "--model", "scripted/demo")
+    assert (ran.returncode, bool(ran.stdout)) == (0, True)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_what_has_no_effect_is_said_before_the_answer(tmp_path: Path, output: str) -> None:
+    ran = alone(tmp_path, "--output", output, settings='model = "scripted/demo"\ncolour = "red"')
+    assert ran.returncode == 0
+    assert ran.stderr.splitlines()[0] == "agentcore: `colour` in settings.toml has no effect in this version."
+
+
+def test_a_model_that_nobody_chose_is_named(tmp_path: Path) -> None:
+    with backend(LIST) as address:
+        ran = alone(tmp_path, LLAMA_BASE_URL=f"http://{address}")
+    assert ran.stderr.startswith(
+        "agentcore: llamacpp/m.gguf is the first model that is ready;"
+        " --model or `model` in settings.toml chooses another\n"
+    )
+
+
+SECOND = 'fallbacks = ["scripted/second.json"]'
+NOTICES: dict[str, tuple[dict[str, object], list[str]]] = {
+    "failover": (
+        {"error": {"kind": "quota", "message": "No credit."}},
+        ["scripted/first.json failed (quota): No credit. The run goes on with scripted/second.json."],
+    ),
+    "retry": (
+        {"error": {"kind": "network", "message": "Cut.", "retry_after_s": 0.2}, "fail_times": 1, "text": "First."},
+        ["scripted/first.json failed (network): Cut. It is asked again in 0."],
+    ),
+    "unknown tool": (
+        {"tool_calls": [{"name": "basch", "input": {}}], "text": "Hm."},
+        ["The model called an unknown tool: 'basch'."],
+    ),
+}
+
+
+@pytest.mark.parametrize(("turn", "told"), NOTICES.values(), ids=NOTICES.keys())
+def test_what_happened_on_the_way_is_said_on_stderr_or_is_an_event(
+    tmp_path: Path, turn: dict[str, object], told: list[str]
+) -> None:
+    (tmp_path / "first.json").write_text(json.dumps({"turns": [turn]}))
+    (tmp_path / "second.json").write_text(json.dumps({"turns": [{"text": "Second."}]}))
+    as_text = alone(tmp_path, "--model", "scripted/first.json", settings=SECOND)
+    as_json = alone(tmp_path, "--model", "scripted/first.json", "--output", "json", settings=SECOND)
+    assert (as_text.returncode, as_json.returncode, as_json.stderr) == (0, 0, "")
+    said = as_text.stderr.splitlines()
+    assert [line.startswith(f"agentcore: {start}") for line, start in zip(said, told, strict=True)] == [True]
+    notices = [event for line in as_json.stdout.splitlines() if (event := json.loads(line))["type"] == "notice"]
+    assert [notice["text"].startswith(told[0]) for notice in notices] == [True]
+
+
 def test_json_lines_are_the_events_of_the_journal_and_the_deltas(tmp_path: Path) -> None:
     ran = run(tmp_path, "asks", "-p", "go", "--output", "json")
     lines = ran.stdout.encode().splitlines()
@@ -81,6 +165,8 @@ MISTAKES = [
     (["-p", "x", "--state-dir", "script.json/below"], "cannot be written"),
     (["-p", "x", "--model", "nobody/x"], "providers are"),
     (["-p", "x", "--model", "anthropic"], "provider/model"),
+    (["-p", "x", "--model", ""], "provider/model"),
+    (["-p", "x", "--model", "claude-sonnet-4-5"], "did you mean anthropic/claude-sonnet-4-5?"),
     (["-p", "x", "--cwd", "/nowhere"], "no folder"),
     (["-p", "x", "--max-turns", "0"], "--max-turns"),
 ]

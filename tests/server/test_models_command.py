@@ -144,6 +144,15 @@ def test_people_read_names_that_can_be_pasted_windows_and_prices(tmp_path: Path)
     assert SECRET not in ran.stdout
 
 
+def test_a_provider_whose_models_are_not_known_says_how_to_name_one(tmp_path: Path) -> None:
+    write_settings(tmp_path, '[providers.lab]\ntype = "openai-compatible"\nbase_url = "https://lab.example/v1"')
+    lines = models(tmp_path).stdout.splitlines()
+    assert "lab: ready; name a model as lab/<model>" in lines
+    assert "scripted: ready" in lines
+    assert any(line.startswith("?: not known") for line in lines)
+    assert ["gemini/gemini-2.5-pro", "1,048,576", "1.25", "10.00"] in [line.split() for line in lines]
+
+
 def test_settings_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
     write_settings(tmp_path, 'model = "a/b"\n[providers\n')
     for ran in (models(tmp_path), models(tmp_path, "--json")):
@@ -177,7 +186,24 @@ async def test_a_server_on_this_machine_is_taken_where_there_is_no_key(
     assert told["default_model"] == model
     name, _, rest = model.partition("/")
     assert {"name": name, "models": [rest], "ready": True} in told["providers"]
-    assert model in daemon.log()
+    assert f"{model} is the first model that is ready" in daemon.log()
+
+
+async def test_a_provider_that_is_set_up_is_told_of_when_the_demo_plays_instead(tmp_path: Path) -> None:
+    write_settings(tmp_path, '[providers.lab]\ntype = "openai-compatible"\nbase_url = "https://lab.example/v1"')
+    with running(tmp_path, ANTHROPIC_API_KEY="ké", **NOWHERE) as daemon:
+        await info(daemon)  # by now the lines for people are written
+        assert "note      lab is ready, but no model of it is chosen: --model lab/<model>" in daemon.log()
+        assert "note      Anthropic is not ready: ANTHROPIC_API_KEY holds characters" in daemon.log()
+        assert "no key and no model server" not in daemon.log()  # there is one, only it cannot be used
+
+
+async def test_a_model_that_its_server_does_not_list_is_told(tmp_path: Path) -> None:
+    with backend(OLLAMA) as address:
+        environment = {**NOWHERE, "OLLAMA_HOST": address}
+        with running(tmp_path, "--model", "ollama/lost", **environment) as daemon, anyio.fail_after(10):
+            while "Ollama lists no model lost that can chat; it has qwen3:8b." not in daemon.log():
+                await info(daemon)
 
 
 async def test_with_nothing_there_a_script_plays_and_that_is_said_aloud(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from agentcore.messages import (
 )
 from agentcore.ports import ModelRequest, ToolDefinition
 from agentcore.providers.anthropic.models import Abilities, abilities, budget_for, effort_for
+from agentcore.providers.ids import wire_id
 from agentcore.providers.prefix import GONE, encoded_messages, joined, withhold
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
@@ -152,9 +153,9 @@ def _wires(block: Block, request: ModelRequest, provider: str) -> Iterator[Wire]
             if (block.provider, block.model) == own:
                 yield raw
         case ToolCall():
-            # Names and ids made by another vendor's model may hold characters that are refused here.
+            # Names made by another vendor's model may hold characters that are refused here.
             name = _NOT_IN_NAMES.sub("_", block.name)[:128] or "_"
-            yield {"type": "tool_use", "id": _id(block.id), "name": name, "input": dict(block.input or {})}
+            yield {"type": "tool_use", "id": wire_id(block.id), "name": name, "input": dict(block.input or {})}
         case Image() | Document():
             yield _file(block, request)
         case ToolResult():
@@ -170,7 +171,7 @@ def _file(block: Attachment, request: ModelRequest) -> Wire:
 
 
 def _result(block: ToolResult, request: ModelRequest) -> Wire:
-    wire: Wire = {"type": "tool_result", "tool_use_id": _id(block.call_id)}
+    wire: Wire = {"type": "tool_result", "tool_use_id": wire_id(block.call_id)}
     said: list[JsonValue] = [{"type": "text", "text": block.content}] if block.content.strip() else []
     if block.attachments:
         wire["content"] = [*said, *(_file(attachment, request) for attachment in block.attachments)]
@@ -179,7 +180,3 @@ def _result(block: ToolResult, request: ModelRequest) -> Wire:
     if block.is_error:
         wire["is_error"] = True
     return wire
-
-
-def _id(call_id: str) -> str:
-    return _NOT_IN_NAMES.sub("_", call_id)

@@ -1,6 +1,5 @@
 """The Messages API: Anthropic's own, or that of a compatible server."""
 
-import logging
 import re
 from typing import TYPE_CHECKING
 
@@ -10,17 +9,18 @@ from agentcore.providers.answers import HttpProvider
 from agentcore.providers.anthropic.body import encode_body, withhold_thinking
 from agentcore.providers.anthropic.models import abilities
 from agentcore.providers.anthropic.reducer import Reducer
-from agentcore.providers.official import UNREAD, http_options, translated
+from agentcore.providers.growing import Wire
+from agentcore.providers.official import UNREAD, anthropic_client, translated
 
 if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
 
-log = logging.getLogger(__name__)
 
 VENDORS_HOST = "api.anthropic.com"
 _ABOUT_BLOCKS = re.compile(
-    r"messages\.\d+\.content\.\d+.*(thinking|signature)|thinking`? blocks?\b|bound to a different conversation",
+    r"messages\.\d{1,9}\.content\.\d{1,9}.{0,400}(thinking|signature)|thinking`? blocks?\b|"
+    r"bound to a different conversation",
     re.IGNORECASE,
 )
 """A refusal of thinking that was sent back, not of the options for new thinking."""
@@ -33,19 +33,13 @@ class AnthropicProvider(HttpProvider["AsyncAnthropic"]):
         return abilities(model).has_schema
 
     def _make_client(self) -> "AsyncAnthropic":
-        import anthropic
-
-        return anthropic.AsyncAnthropic(
-            api_key="sent with each request",
-            base_url=self.endpoint.base_url,
-            max_retries=0,
-            # Given, because the SDK's own one trips over itself when half made.
-            http_client=anthropic.DefaultAsyncHttpxClient(**http_options(self.endpoint)),
-            open_telemetry=False,
-        )
+        return anthropic_client(self.endpoint, self.faults)
 
     def _reducer(self, request: ModelRequest) -> Reducer:
         return Reducer(self.name, request.model, self.faults)
+
+    def _is_whole_answer(self, document: Wire) -> bool:
+        return document.get("type") == "message"
 
     @property
     def _is_eager(self) -> bool:
@@ -54,13 +48,9 @@ class AnthropicProvider(HttpProvider["AsyncAnthropic"]):
 
     async def _open(self, client: "AsyncAnthropic", request: ModelRequest) -> "httpx2.Response":
         """Send the request; if its thinking is refused, send it once more without."""
-        try:
-            return await self._send(client, request)
-        except ProviderError as error:
-            if not _refuses_thinking(error) or not withhold_thinking(request, self.name):
-                raise
-            log.warning("session %s: %s refused earlier thinking, sending again without", request.session, self.name)
-        return await self._send(client, request)
+        return await self._sent_or_without(
+            request, lambda: self._send(client, request), _refuses_thinking, withhold_thinking
+        )
 
     async def _send(self, client: "AsyncAnthropic", request: ModelRequest) -> "httpx2.Response":
         import anthropic
@@ -68,7 +58,7 @@ class AnthropicProvider(HttpProvider["AsyncAnthropic"]):
 
         key = await self.endpoint.key.read()
         headers = {**UNREAD, "Authorization": f"Bearer {key or 'none'}"}
-        with translated(self.faults, anthropic.APIStatusError, anthropic.APIConnectionError):
+        with translated(self.faults, anthropic.APIConnectionError):
             return await client.post(
                 "/v1/messages",
                 cast_to=httpx2.Response,

@@ -11,10 +11,10 @@ from typing import Protocol
 from pydantic_core import from_json
 
 from agentcore.caps import bounded_input
-from agentcore.messages import Block, Opaque, ToolCall
+from agentcore.messages import Block, Opaque, Thinking, ToolCall
 from agentcore.ports import Finished, StreamPart, ToolCallPart
 from agentcore.providers.faults import Faults
-from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, count, details
+from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, count, details, name_in
 from agentcore.usage import Usage
 
 
@@ -39,6 +39,7 @@ class Reducer:
         self._blocks: list[_Growing] = []
         self._usage: Wire = {}
         self._stop = ""
+        self._detail = ""
         self._has_started = False
         self.is_done = False
 
@@ -47,6 +48,8 @@ class Reducer:
         kind = event.get("type")
         if kind == "content_block_delta":
             part = self._open[event["index"]].grow(event["delta"])
+        elif kind == "message":  # the whole answer at once, of a server that passes over `stream`
+            return self._take_whole(event)
         else:
             part = self._take_rare(kind, event)
         return () if part is None else (part,)
@@ -54,8 +57,16 @@ class Reducer:
     def finish(self) -> Finished:
         if not self.is_done:
             raise self._faults.of("stream_truncated")
-        content = tuple(block for growing in self._blocks if (block := growing.block()))
-        return Finished(content=content, usage=_usage(self._usage), stop=self._stop)
+        cut = {id(growing) for growing in self._open.values()}
+        blocks = (_of_cut(growing.block()) if id(growing) in cut else growing.block() for growing in self._blocks)
+        content = tuple(block for block in blocks if block is not None)
+        usage = _usage(self._usage) if self._usage else None
+        return Finished(content=content, usage=usage, stop=self._neutral_stop(content), detail=self._detail)
+
+    def _neutral_stop(self, content: Sequence[Block]) -> str:
+        """The words are the neutral ones. Compatible servers call tools and say `end_turn`, or nothing."""
+        has_calls = any(isinstance(block, ToolCall) for block in content)
+        return "tool_use" if has_calls and self._stop in ("", "end_turn") else self._stop
 
     def _take_rare(self, kind: object, event: Wire) -> StreamPart | None:
         match kind:
@@ -67,6 +78,7 @@ class Reducer:
                 del self._open[event["index"]]
             case "message_delta":
                 self._stop = event["delta"].get("stop_reason") or self._stop
+                self._detail = _why(event["delta"]) or self._detail
                 self._overlay(event.get("usage"))
             case "message_stop":
                 if not self._has_started:
@@ -81,6 +93,14 @@ class Reducer:
             raise self._faults.of("server_error", "it began a second answer inside the first")
         self._has_started = True
         self._overlay(message.get("usage"))
+
+    def _take_whole(self, message: Wire) -> Sequence[StreamPart]:
+        self._begin(message)
+        shown = [self._begin_block(index, block) for index, block in enumerate(message["content"])]
+        self._open.clear()  # each came whole
+        self._stop = message.get("stop_reason") or ""
+        self.is_done = True
+        return [part for part in shown if part is not None]
 
     def _begin_block(self, index: int, start: Wire) -> StreamPart | None:
         if index in self._open:
@@ -104,6 +124,22 @@ class Reducer:
         self._usage.update({key: value for key, value in (usage or {}).items() if value is not None})
 
 
+def _of_cut(block: Block | None) -> Block | None:
+    """What may be kept of a block that never ended: nothing that could be acted on or sent back."""
+    match block:
+        case ToolCall():
+            return block.model_copy(update={"input": None})
+        case Opaque() | Thinking(signature=None):
+            return None
+    return block
+
+
+def _why(delta: Wire) -> str:
+    """Why the model refused: a category, and mostly a sentence."""
+    told = details(delta, "stop_details")
+    return ": ".join(text for name in ("category", "explanation") if type(text := told.get(name)) is str and text)
+
+
 class _Text(GrowingText):
     """Visible text. Citations are left out: as an opaque block the text could not be seen, nor sent to another vendor,
     and what was found is sent back in the search's own block."""
@@ -120,9 +156,9 @@ class _Thinking(GrowingThinking):
 
 class _Call:
     def __init__(self, start: Wire) -> None:
-        self._id: str = start["id"]
-        self._name: str = start["name"]
-        self._input = GrowingInput(start.get("input"))
+        self._id = name_in(start["id"])
+        self._name = name_in(start["name"])
+        self._input = GrowingInput(start.get("input") or {})
 
     def grow(self, delta: Wire) -> StreamPart | None:
         if self._input.add(delta.get("partial_json")) or delta["type"] == "tool_use":
@@ -140,10 +176,12 @@ class _Opaque:
         self._provider = provider
         self._model = model
         self._raw = dict(start)
-        self._input = GrowingInput(start.get("input"))
+        self._input = GrowingInput(start.get("input") or {})
 
     def grow(self, delta: Wire) -> StreamPart | None:
         self._input.add(delta.get("partial_json"))
+        if delta["type"] == "compaction_delta":  # comes whole
+            self._raw |= {name: value for name, value in delta.items() if name != "type"}
         return None
 
     def block(self) -> Block | None:

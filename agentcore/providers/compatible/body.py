@@ -9,7 +9,6 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -29,10 +28,15 @@ from agentcore.messages import (
 )
 from agentcore.ports import ModelRequest, ToolDefinition
 from agentcore.providers.compatible.dialects import Dialect
+from agentcore.providers.ids import NINE, PRINTABLE, wire_id
 from agentcore.providers.prefix import GONE, encoded_messages, joined
 
 DETAILS = "reasoning_details"
 """Reasoning with its seals, as OpenRouter and others send it and want it back."""
+THINKING = "thinking_blocks"
+"""The same, of LiteLLM."""
+EXTRA = "extra_content"
+"""What Google's compatible form adds to a call, and refuses the call without: the signature of its reasoning."""
 
 _EMPTY_PROMPT = "(empty message)"
 _NO_OUTPUT = "(no output)"
@@ -41,7 +45,6 @@ _NO_IMAGES = "[an image was left out here: this service takes none]"
 _NO_FILES = "[the document {name} was left out here: this service takes no files]"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME_CHARS = 64
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
 
 Wire = dict[str, JsonValue]
 
@@ -99,14 +102,21 @@ class _Encoder:
 
     def _assistant(self, message: Message) -> Iterator[Wire]:
         """Text and calls in one message; nothing where only reasoning is left."""
-        calls: list[JsonValue] = [self._call(call) for call in message.tool_calls]
+        extras = self._entries(message, EXTRA)
+        if len(extras) != len(message.tool_calls):
+            extras = [None] * len(message.tool_calls)
+        calls: list[JsonValue] = [
+            self._call(call) | ({EXTRA: extra} if extra else {})
+            for call, extra in zip(message.tool_calls, extras, strict=True)
+        ]
         text = message.text
         if not calls and not text.strip():
             return
         # Null is what the services themselves send beside calls; some refuse an empty string.
         wire: Wire = {"role": "assistant", "content": text if text.strip() else None}
-        if details := self._details(message):
-            wire[DETAILS] = details
+        details = {field: entries for field in (DETAILS, THINKING) if (entries := self._entries(message, field))}
+        if details:
+            wire |= details
         elif self.dialect.returns_reasoning and ((thinking := self._thinking(message)) or calls):
             wire["reasoning_content"] = thinking
         if calls:
@@ -119,9 +129,9 @@ class _Encoder:
         function: Wire = {"name": name, "arguments": to_json(call.input or {}).decode()}
         return {"id": self._id(call.id), "type": "function", "function": function}
 
-    def _details(self, message: Message) -> list[JsonValue]:
-        """The entries of `reasoning_details`, as they came."""
-        own = [block.raw.get(DETAILS) for block in message.content if isinstance(block, Opaque) and self._is_own(block)]
+    def _entries(self, message: Message, field: str) -> list[JsonValue]:
+        """What this model gave in a field, as it came."""
+        own = [block.raw.get(field) for block in message.content if isinstance(block, Opaque) and self._is_own(block)]
         return [entry for entries in own if isinstance(entries, list) for entry in entries]
 
     def _thinking(self, message: Message) -> str:
@@ -182,9 +192,7 @@ class _Encoder:
         return {"type": "file", "file": {"filename": block.name or "document.pdf", "file_data": url}}
 
     def _id(self, call_id: str) -> str:
-        if not self.dialect.is_strict or _NINE.fullmatch(call_id):
-            return call_id
-        return sha256(call_id.encode()).hexdigest()[:9]
+        return wire_id(call_id, NINE, 9) if self.dialect.is_strict else wire_id(call_id, PRINTABLE)
 
 
 def _text(text: str) -> Wire:

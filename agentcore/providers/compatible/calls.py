@@ -1,16 +1,19 @@
 """Tool calls while they arrive, in all the ways in which services cut them into pieces.
 
-Seen on the wire: calls without index, several under one index, ids that come late, change in mid-air, are repeated
-with the name on every piece or never come, arguments that are missing, null or an object in the place of its text.
+Seen on the wire: calls without index, several under one index, with ids or with names alone, ids that come late, change
+in mid-air, are repeated with the name on every piece or never come, arguments that are missing, null or an object in
+the place of its text.
 """
 
 from collections.abc import Iterator
 
 from pydantic_core import to_json
 
-from agentcore.messages import ToolCall
+from agentcore.caps import bounded_input
+from agentcore.messages import Opaque, ToolCall
 from agentcore.ports import ToolCallPart
-from agentcore.providers.growing import GrowingInput, Wire
+from agentcore.providers.compatible.body import EXTRA
+from agentcore.providers.growing import GrowingInput, Wire, name_in
 
 
 class GrowingCall:
@@ -19,6 +22,7 @@ class GrowingCall:
         self._id = ""
         self._input = GrowingInput()
         self._ends_in_brace = False
+        self.extra: Wire = {}
         self.given_id = ""
         self.name = ""
 
@@ -48,21 +52,35 @@ class GrowingCalls:
     def __init__(self) -> None:
         self._calls: list[GrowingCall] = []
         self._by_index: dict[int, GrowingCall] = {}
+        self._by_id: dict[str, GrowingCall] = {}
+
+    @property
+    def have_begun(self) -> bool:
+        return bool(self._calls)
 
     def take(self, piece: Wire) -> tuple[GrowingCall | None, list[ToolCallPart]]:
         """Take one piece; return the call that it begins, if it does, and what it shows."""
         function = piece.get("function") or {}
         index, call_id, name = piece.get("index"), piece.get("id") or "", function.get("name") or ""
         arguments = _argument_text(function.get("arguments"))
-        if type(call_id) is not str or type(name) is not str:
-            raise TypeError("id or name of a call is no string")
+        call_id, name = name_in(call_id), name_in(name)
         call, begun = self._find(index, call_id, name), None
         if call is None or _is_another(call, call_id, name, arguments):
             call = begun = GrowingCall(f"call_{len(self._calls)}")
             self._calls.append(call)
         if type(index) is int:
             self._by_index[index] = call
-        return begun, list(call.grow(call_id, name, arguments))
+        call.extra = piece.get(EXTRA) or call.extra
+        shown = list(call.grow(call_id, name, arguments))
+        if call.given_id:
+            self._by_id.setdefault(call.given_id, call)
+        return begun, shown
+
+    def extras(self, provider: str, model: str) -> Opaque | None:
+        """What the calls carry besides (Gemini behind gateways: the seals of its reasoning), by their order."""
+        extras = [call.extra for call in self._calls]
+        raw = bounded_input({"type": EXTRA, EXTRA: extras}) if any(extras) else None
+        return None if raw is None else Opaque(provider=provider, model=model, raw=raw)
 
     def _find(self, index: object, call_id: str, name: str) -> GrowingCall | None:
         """The call that a piece may belong to."""
@@ -70,8 +88,7 @@ class GrowingCalls:
             return self._by_index[index]
         if type(index) is int and (call_id or name):
             return None
-        same = (call for call in self._calls if call_id and call.given_id == call_id)
-        return next(same, self._calls[-1] if self._calls else None)
+        return self._by_id.get(call_id, self._calls[-1] if self._calls else None)
 
 
 def _is_another(call: GrowingCall, call_id: str, name: str, arguments: str) -> bool:
@@ -80,6 +97,8 @@ def _is_another(call: GrowingCall, call_id: str, name: str, arguments: str) -> b
         return False
     if call_id and call.given_id:
         return call_id != call.given_id
+    if call.name and name != call.name and not call.given_id:
+        return True  # a name beside an id could be more of its name
     return call.is_whole() and (name != call.name or bool(arguments))
 
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,12 +18,15 @@ from agentcore.providers.compatible.dialects import Dialect, dialect_of
 from agentcore.providers.compatible.reducer import Reducer
 from agentcore.providers.compatible.tail import ShortTail
 from agentcore.providers.endpoint import Endpoint
-from agentcore.providers.official import UNREAD, http_options, translated
+from agentcore.providers.growing import Wire
+from agentcore.providers.http import read_body
+from agentcore.providers.official import UNREAD, openai_client, translated
 
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
+MAX_TOLD_BYTES = 2 * 1024 * 1024  # a list of some thousand models
 ASK_S = 1.0  # a server that takes longer to tell about its models is used without
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ class CompatibleProvider(HttpProvider["AsyncOpenAI"]):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._windows: dict[str, int] = {}
+        self._called: set[str] = set()
         self._asked: set[str] = set()
         self._otherwise: set[str] = set()
         """Models that want their reasoning back although the table says no, or the other way round."""
@@ -56,36 +59,22 @@ class CompatibleProvider(HttpProvider["AsyncOpenAI"]):
     # --- one call ---
 
     def _make_client(self) -> "AsyncOpenAI":
-        import openai
-
-        client = openai.AsyncOpenAI(
-            api_key="sent with each request",
-            base_url=self.endpoint.base_url,
-            max_retries=0,
-            # its own client, not the one on aiohttp that the SDK may choose by itself
-            http_client=openai.DefaultAsyncHttpxClient(**http_options(self.endpoint)),
-        )
-        client.organization = client.project = None  # read from the environment, and meant for OpenAI alone
-        return client
+        return openai_client(self.endpoint, self.faults)
 
     def _reducer(self, request: ModelRequest) -> Reducer:
         return Reducer(self.name, request.model, self.faults)
+
+    def _is_whole_answer(self, document: Wire) -> bool:
+        return bool(document.get("choices"))
 
     def _parts(self, chunks: AsyncIterator[bytes], reducer: answers.Reducer) -> AsyncGenerator[StreamPart, None]:
         if isinstance(reducer, Reducer):
             chunks = ShortTail(chunks, reducer)
         return super()._parts(chunks, reducer)
 
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamPart]]:
-        async with super().stream(request) as parts:
-            yield parts
-        if request.model not in self._asked:
-            self._asked.add(request.model)  # it is loaded by now, so what is told now is what holds
-            await self._learn(request.model)
-
     async def _open(self, client: "AsyncOpenAI", request: ModelRequest) -> "httpx2.Response":
         """Send the request; if it is refused over the reasoning of earlier answers, once more the other way."""
+        await self._learn_once(request.model)
         try:
             response = await self._send(client, request)
         except ProviderError as error:
@@ -97,6 +86,7 @@ class CompatibleProvider(HttpProvider["AsyncOpenAI"]):
             log.warning("session %s: %s wants earlier reasoning otherwise", request.session, self.name)
             response = await self._send(client, request)
         self._is_llamacpp = response.headers.get("server") == "llama.cpp"
+        self._called.add(request.model)
         return response
 
     async def _send(self, client: "AsyncOpenAI", request: ModelRequest) -> "httpx2.Response":
@@ -107,7 +97,7 @@ class CompatibleProvider(HttpProvider["AsyncOpenAI"]):
         if request.model in self._otherwise:
             dialect = replace(dialect, returns_reasoning=not dialect.returns_reasoning)
         headers = {**UNREAD, **await self._authorization()}
-        with translated(self.faults, openai.APIStatusError, openai.APIConnectionError):
+        with translated(self.faults, openai.APIConnectionError):
             return await client.post(
                 "/chat/completions",
                 cast_to=httpx2.Response,
@@ -119,6 +109,12 @@ class CompatibleProvider(HttpProvider["AsyncOpenAI"]):
         return {"Authorization": f"Bearer {await self.endpoint.key.read() or 'none'}"}
 
     # --- what a local server tells about itself ---
+
+    async def _learn_once(self, model: str) -> None:
+        """Ask before the second call: the first one has loaded the model, and an answer is never held up by it."""
+        if model in self._called and model not in self._asked:
+            self._asked.add(model)
+            await self._learn(model)
 
     async def _learn(self, model: str) -> None:
         """Read the windows that the server tells of; nothing changes where it does not."""
@@ -141,10 +137,10 @@ class CompatibleProvider(HttpProvider["AsyncOpenAI"]):
         import openai
 
         url = self.endpoint.base_url.rstrip("/").removesuffix("/v1") + path
-        headers = await self._authorization()
-        with translated(self.faults, openai.APIStatusError, openai.APIConnectionError):
+        headers = {**UNREAD, **await self._authorization()}
+        with translated(self.faults, openai.APIConnectionError):
             response = await client.get(url, cast_to=httpx2.Response, options={"headers": headers})
-        return from_json(response.content)
+            return from_json(await read_body(response, MAX_TOLD_BYTES))
 
 
 def windows(told: Mapping[str, object]) -> dict[str, int]:

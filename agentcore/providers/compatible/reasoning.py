@@ -1,14 +1,14 @@
-"""Reasoning in an answer: three fields for the same text, and the sealed form that has to come back unchanged."""
+"""Reasoning in an answer: four fields for the same text, and the sealed form that has to come back unchanged."""
 
 from typing import Any
 
 from agentcore.caps import bounded_input
 from agentcore.messages import Opaque
-from agentcore.providers.compatible.body import DETAILS
+from agentcore.providers.compatible.body import DETAILS, THINKING
 from agentcore.providers.growing import Wire
 
-_FIELDS = ("reasoning_content", "reasoning")
-_GROWING = ("text", "summary")
+_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")  # the last: GitHub Copilot
+_GROWING = ("text", "summary", "thinking")
 """Members of an entry that come in pieces; of the others the last one that says something counts."""
 
 
@@ -43,14 +43,20 @@ class _Entry:
             if value or name not in self._fields:  # an empty seal may stand in the place of one that is still to come
                 self._fields[name] = value
 
+    @property
+    def is_sealed(self) -> bool:
+        return bool(self._fields.get("signature"))
+
     def whole(self) -> Wire:
         return {name: "".join(self._texts.get(name, ())) or value for name, value in self._fields.items()}
 
 
 class GrowingDetails:
-    """The entries of `reasoning_details`. Pieces of one have its type and index; ciphers come whole."""
+    """The entries of `reasoning_details`, where pieces of one have its type and index and ciphers come whole, or of
+    `thinking_blocks`, where each goes on until its signature."""
 
-    def __init__(self, provider: str, model: str) -> None:
+    def __init__(self, provider: str, model: str, field: str = DETAILS) -> None:
+        self._field = field
         self._provider = provider
         self._model = model
         self._entries: list[_Entry] = []
@@ -60,7 +66,8 @@ class GrowingDetails:
         for piece in details:
             place = (piece.get("type"), piece.get("index"))
             entry = self._open.get(place)
-            if entry is None or place[1] is None or "data" in piece:
+            is_alone = entry.is_sealed if entry and self._field == THINKING else place[1] is None
+            if entry is None or is_alone or "data" in piece:
                 entry = self._open[place] = _Entry()
                 self._entries.append(entry)
             entry.grow(piece)
@@ -69,5 +76,5 @@ class GrowingDetails:
         if not self._entries:
             return None
         entries = [entry.whole() for entry in self._entries]
-        raw = bounded_input({"type": DETAILS, DETAILS: entries})  # deeper than any journal can hold it: left out
+        raw = bounded_input({"type": self._field, self._field: entries})  # None: deeper than any journal can hold
         return None if raw is None else Opaque(provider=self._provider, model=self._model, raw=raw)

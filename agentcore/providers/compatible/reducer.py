@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from agentcore.errors import ProviderErrorKind
 from agentcore.messages import Block, ToolCall
 from agentcore.ports import Finished, StreamPart
-from agentcore.providers.compatible.body import DETAILS
+from agentcore.providers.compatible.body import DETAILS, THINKING
 from agentcore.providers.compatible.calls import GrowingCall, GrowingCalls
 from agentcore.providers.compatible.reasoning import GrowingDetails, Reasoning
 from agentcore.providers.compatible.usage import usage_of
@@ -23,15 +23,23 @@ from agentcore.providers.sse import BARE_ERROR, DONE
 
 _STOPS = {
     "stop": "end_turn",
+    "complete": "end_turn",  # Cohere
     "eos": "end_turn",  # Together
     "eos_token": "end_turn",  # text-generation-inference
     "tool_calls": "tool_use",
+    "tool_call": "tool_use",
     "function_call": "tool_use",
     "length": "max_tokens",
+    "max_output_tokens": "max_tokens",
     "model_length": "model_context_window_exceeded",  # Mistral
-    "content_filter": "refusal",
     "sensitive": "refusal",  # Z.ai
+    "safety": "refusal",  # Gemini behind gateways
+    # Their own words of vendors behind gateways, in any case.
+    **{word: word for word in ("end_turn", "stop_sequence", "tool_use", "max_tokens", "refusal")},
 }
+"""By the service's word in lower case."""
+_FILTERED = "content_filter"
+"""Some add why: `content_filter: PROHIBITED_CONTENT`."""
 _ENDS_WELL = frozenset({"", "end_turn", "stop_sequence"})
 _FAILURES: dict[str, ProviderErrorKind] = {
     "error": "server_error",  # OpenRouter, Mistral
@@ -52,7 +60,7 @@ class Reducer:
         self._blocks: list[GrowingText | GrowingThinking | GrowingCall] = []
         self._calls = GrowingCalls()
         self._reasoning = Reasoning()
-        self._details = GrowingDetails(provider, model)
+        self._sealed = {field: GrowingDetails(provider, model, field) for field in (DETAILS, THINKING)}
         self._usage: Wire = {}
         self._reason = ""
         self._has_begun = False
@@ -62,7 +70,7 @@ class Reducer:
         self.is_done = False
 
     def take(self, data: bytes) -> Sequence[StreamPart]:
-        if data == DONE:
+        if data.strip() == DONE:
             self.is_done = True
             return ()
         if data.startswith(BARE_ERROR):
@@ -75,21 +83,31 @@ class Reducer:
             if choice.get("index") in (0, None):  # no other answer was asked for
                 self._take_choice(choice)
         if self._take_usage(event) and was_ending and self.is_ending:
-            self.is_done = True
+            # Beside a choice they can stand with each of several calls; alone nothing follows them but `[DONE]`.
+            self.is_done = not (self.has_calls and event.get("choices"))
         return self._shown
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the answer has called a tool so far."""
+        return self._calls.have_begun
 
     def finish(self) -> Finished:
         if not self._has_begun or not (self.is_done or self._reason):
             raise self._faults.of("stream_truncated")
-        growing = (self._details, *self._blocks)
-        content = tuple(block for each in growing if (block := each.block()))
-        return Finished(content=content, usage=usage_of(self._usage), stop=self._stop(content))
+        growing = (*self._sealed.values(), *self._blocks)
+        extras = self._calls.extras(self._provider, self._model)
+        content = tuple(block for block in (extras, *(each.block() for each in growing)) if block)
+        stop, usage = self._stop(content), usage_of(self._usage) if self._usage else None
+        is_filtered = stop == "refusal" and not self._has_refused
+        return Finished(content=content, usage=usage, stop=stop, detail=self._reason if is_filtered else "")
 
     def _stop(self, content: Sequence[Block]) -> str:
         """The neutral word. Calls mean `tool_use` also where the service says `stop`, or nothing."""
         if self._has_refused:
             return "refusal"
-        stop = _STOPS.get(self._reason, self._reason)
+        reason = self._reason.lower()
+        stop = "refusal" if reason.startswith(_FILTERED) else _STOPS.get(reason, self._reason)
         has_calls = any(isinstance(block, ToolCall) for block in content)
         return "tool_use" if has_calls and stop in _ENDS_WELL else stop
 
@@ -99,17 +117,20 @@ class Reducer:
             raise self._faults.of_event(error)
         if delta := choice.get("delta"):
             self._take_delta(delta)
+        elif (message := choice.get("message")) and not self._blocks:  # the whole answer at once, else what was said
+            self._take_delta(message)
         if self._shown:
             self.is_ending = False  # some give a reason with each of several calls
         if reason := choice.get("finish_reason"):
-            if (kind := _FAILURES.get(reason)) is not None:
+            if (kind := _FAILURES.get(reason.lower())) is not None:
                 raise self._faults.of(kind, f"it ended its answer with {reason}")
             self._reason, self.is_ending = reason, True
 
     def _take_delta(self, delta: Wire) -> None:
         self._think(self._reasoning.text_of(delta))
-        if isinstance(details := delta.get(DETAILS), list):
-            self._details.add(details)
+        for field, sealed in self._sealed.items():
+            if isinstance(entries := delta.get(field), list):
+                sealed.add(entries)
         content = delta.get("content")
         if isinstance(content, list):
             self._take_parts(content)
@@ -124,13 +145,13 @@ class Reducer:
             self._take_call({"index": 0, "function": function})
 
     def _take_parts(self, content: list[Any]) -> None:
-        """Content as a list of typed parts (Mistral)."""
+        """Content as a list of parts: typed (Mistral, Databricks), or texts."""
         for part in content:
             match part:
-                case {"type": "text", "text": text}:
-                    self._say(text)
-                case {"type": "thinking", "thinking": list(pieces)}:
-                    self._think("".join(piece.get("text") or "" for piece in pieces))
+                case str() | {"type": "text", "text": str()}:
+                    self._say(_text_of(part))
+                case {"type": "thinking", "thinking": said} | {"type": "reasoning", "summary": said}:
+                    self._think("".join(map(_text_of, said)) if isinstance(said, list) else said)
 
     def _say(self, text: object) -> None:
         last = self._blocks[-1] if self._blocks else None
@@ -171,11 +192,23 @@ def _usage_of_choice(event: Wire) -> object:
     return choices[0].get("usage") if choices else None
 
 
+def _text_of(part: str | Wire) -> str:
+    return part if isinstance(part, str) else part.get("text") or ""
+
+
 def _error_of(event: Wire) -> object | None:
     """The error that a chunk tells of: as `error`, or, where there is no answer in it, by itself (vLLM, Mistral)."""
-    if error := event.get("error"):
+    if error := event.get("error") or details(event, "x_groq").get("error"):
         return cast(object, error)
-    is_error = "choices" not in event and (event.get("object") == "error" or isinstance(event.get("message"), str))
+    if details(event, "base_resp").get("status_code"):  # MiniMax; 0 in a chunk that is none
+        return {"message": event["base_resp"].get("status_msg")}
+    if event.get("choices") is not None:
+        return None
+    is_error = (
+        event.get("object") == "error"
+        or event.get("detail")
+        or any(isinstance(event.get(name), str) for name in ("message", "msg"))
+    )
     return event if is_error else None
 
 

@@ -5,7 +5,6 @@ stream is private, importing it costs 2.3 s of CPU and 62 MiB, and with an API k
 is good for, the credentials of Google Cloud, is not offered here.
 """
 
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     import httpx2
 
 _VERSION = "/v1beta"  # the one that knows all of the fields used here
-
-log = logging.getLogger(__name__)
 
 
 class GeminiProvider(HttpProvider[PlainClient]):
@@ -56,13 +53,9 @@ class GeminiProvider(HttpProvider[PlainClient]):
 
     async def _open(self, client: PlainClient, request: ModelRequest) -> "httpx2.Response":
         """Send the request; if its signatures are refused, send it once more without."""
-        try:
-            return await self._send(client, request)
-        except ProviderError as error:
-            if not _refuses_signatures(error) or not withhold_signatures(request, self.name):
-                raise
-            log.warning("session %s: %s refused earlier signatures, sending again without", request.session, self.name)
-        return await self._send(client, request)
+        return await self._sent_or_without(
+            request, lambda: self._send(client, request), _refuses_signatures, withhold_signatures
+        )
 
     async def _send(self, client: PlainClient, request: ModelRequest) -> "httpx2.Response":
         key = await self.endpoint.key.read()

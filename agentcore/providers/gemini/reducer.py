@@ -20,7 +20,7 @@ from agentcore.ports import Finished, StreamPart, ToolCallPart
 from agentcore.providers.faults import Faults
 from agentcore.providers.gemini.arguments import Arguments
 from agentcore.providers.gemini.marks import ID, SIGNATURE, mark
-from agentcore.providers.growing import GrowingText, GrowingThinking, Wire, count
+from agentcore.providers.growing import GrowingText, GrowingThinking, Wire, count, name_in
 from agentcore.usage import Usage
 
 _STOPS = {
@@ -63,12 +63,19 @@ class Reducer:
         self._growing: list[_Growing] = []
         self._usage: Wire = {}
         self._stop = ""
+        self._detail = ""
         self._seen: set[str] = set()
+        self._is_end_sure = False
 
     @property
     def has_ended(self) -> bool:
         """A reason to end was given; as a rule nothing follows."""
         return bool(self._stop)
+
+    @property
+    def is_end_sure(self) -> bool:
+        """The reason does not stand on every event: there were some before it, and nothing of the answer since."""
+        return self._is_end_sure
 
     def take(self, data: bytes) -> Sequence[StreamPart]:
         value = from_json(data)
@@ -83,11 +90,13 @@ class Reducer:
         content = tuple(block for growing in self._growing for block in growing.blocks())
         has_calls = any(isinstance(block, ToolCall) for block in content)
         stop = "tool_use" if self._stop == "STOP" and has_calls else _STOPS.get(self._stop, self._stop)
-        return Finished(content=content, usage=_usage(self._usage), stop=stop)
+        usage = _usage(self._usage) if self._usage else None
+        return Finished(content=content, usage=usage, stop=stop, detail=self._detail)
 
     def _take(self, event: Wire) -> Iterator[StreamPart]:
         if "error" in event:
             raise self._faults.of_event(event["error"])
+        was_open = bool(self._seen) and not self._stop
         self._seen |= event.keys()
         counts = event.get("usageMetadata") or {}
         if any(name.endswith("TokenCount") for name in counts):
@@ -95,14 +104,19 @@ class Reducer:
         for candidate in event.get("candidates") or ():
             if candidate.get("index", 0) == 0:  # no other one was asked for
                 yield from self._take_candidate(candidate)
-        if (event.get("promptFeedback") or {}).get("blockReason"):
+        is_blocked = bool((event.get("promptFeedback") or {}).get("blockReason"))
+        if is_blocked:
             self._stop = _BLOCKED
+            self._detail = _why(event["promptFeedback"], "blockReason", "blockReasonMessage")
+        if event.get("candidates") or is_blocked:
+            self._is_end_sure = bool(self._stop) and (was_open or is_blocked)
 
     def _take_candidate(self, candidate: Wire) -> Iterator[StreamPart]:
         for part in (candidate.get("content") or {}).get("parts") or ():
             yield from self._take_part(part)
         if (reason := candidate.get("finishReason")) not in _NO_REASON:
-            self._stop = str(reason)
+            self._stop = reason
+            self._detail = _why(candidate, "finishReason", "finishMessage") if reason != "STOP" else ""
 
     def _take_part(self, part: Wire) -> Sequence[StreamPart]:
         if "functionCall" in part:
@@ -175,9 +189,8 @@ class _Thought(GrowingThinking):
 class _Call:
     def __init__(self, provider: str, model: str, start: Wire) -> None:
         self._own = (provider, model)
-        self._name: str = start["name"]
-        given = start.get("id")
-        self._given_id = given if isinstance(given, str) and given else None
+        self._name = name_in(start["name"])
+        self._given_id = name_in(start.get("id") or "") or None
         self._id = self._given_id or f"call_{secrets.token_hex(8)}"
         self._signature: str | None = None
         self.arguments = Arguments()
@@ -211,6 +224,14 @@ class _Whole:
     def blocks(self) -> Iterator[Block]:
         if (raw := bounded_input(self._part)) is not None:  # deeper than any journal can hold it: left out
             yield Opaque(provider=self._own[0], model=self._own[1], raw=raw)
+
+
+def _why(told: Wire, reason: str, message: str) -> str:
+    """The vendor's reason, what it says about it, and the kinds of harm that it saw."""
+    ratings = told.get("safetyRatings")
+    harms = [one.get("category") for one in ratings or () if one.get("blocked") is True]
+    said = (told.get(reason), told.get(message), *harms)
+    return ": ".join(text for text in said if type(text) is str and text)
 
 
 def _signature(part: Wire) -> str | None:

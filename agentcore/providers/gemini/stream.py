@@ -14,7 +14,8 @@ from agentcore.providers.faults import Faults
 from agentcore.providers.gemini.reducer import Reducer
 from agentcore.providers.sse import MAX_EVENT_BYTES, OversizedEvent, SseSplitter
 
-QUIET_S = 10.0  # far more than there ever is between two events of an answer whose end was announced
+QUIET_S = 1.0  # what follows the reason to end comes with it or right after
+UNSURE_QUIET_S = 60.0  # where a reason stands on every event, or on the only one so far: a pause can be in mid-answer
 
 _BEFORE = b"\xef\xbb\xbf \t\r\n"
 
@@ -63,6 +64,7 @@ class Chunks:
     def __init__(self, chunks: AsyncIterator[bytes], reducer: Reducer) -> None:
         self._chunks = chunks
         self._reducer = reducer
+        self._ended_at: float | None = None
 
     def __aiter__(self) -> "Chunks":
         return self
@@ -70,6 +72,13 @@ class Chunks:
     async def __anext__(self) -> bytes:
         if not self._reducer.has_ended:
             return await anext(self._chunks)
-        with anyio.move_on_after(QUIET_S):
+        if not self._reducer.is_end_sure:
+            with anyio.move_on_after(UNSURE_QUIET_S):
+                return await anext(self._chunks)
+            raise StopAsyncIteration
+        now = anyio.current_time()
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        is_kept = now < self._ended_at + QUIET_S  # a cancel must not cut an answer that is whole by now
+        with anyio.move_on_after(QUIET_S, shield=is_kept):
             return await anext(self._chunks)
         raise StopAsyncIteration

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from agentcore.messages import Attachment, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentcore.ports import ModelRequest, ToolDefinition
+from agentcore.providers.ids import PRINTABLE, wire_id
 from agentcore.providers.ollama.model import Model
 from agentcore.providers.prefix import GONE, encoded_messages, joined
 
@@ -89,7 +90,7 @@ def _is_own(block: Thinking, request: ModelRequest, provider: str) -> bool:
 
 
 def _call(call: ToolCall) -> Wire:
-    return {"id": call.id, "function": {"name": call.name, "arguments": dict(call.input or {})}}
+    return {"id": wire_id(call.id, PRINTABLE), "function": {"name": call.name, "arguments": dict(call.input or {})}}
 
 
 def _user(message: Message, request: ModelRequest, sees: bool) -> Iterator[Wire]:
@@ -131,7 +132,7 @@ def _said(block: Block, request: ModelRequest, sees: bool) -> tuple[str, str]:
 
 def _result(result: ToolResult, names: dict[str, str]) -> Wire:
     said = f"Error: {result.content}" if result.is_error else result.content
-    wire: Wire = {"role": "tool", "content": said, "tool_call_id": result.call_id}
+    wire: Wire = {"role": "tool", "content": said, "tool_call_id": wire_id(result.call_id, PRINTABLE)}
     if name := names.get(result.call_id):
         wire["tool_name"] = name
     return wire

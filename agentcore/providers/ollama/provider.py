@@ -9,6 +9,7 @@ it did. It cannot be held to a schema beside tools either: the grammar leaves no
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ from agentcore.errors import ProviderError
 from agentcore.ports import ModelRequest
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.endpoint import Endpoint
+from agentcore.providers.http import read_body
 from agentcore.providers.ollama.body import encode_body
 from agentcore.providers.ollama.lines import LineSplitter
 from agentcore.providers.ollama.model import UNKNOWN, Model, read_model
 from agentcore.providers.ollama.reducer import Reducer
-from agentcore.providers.plain import PlainClient, read_body
+from agentcore.providers.plain import PlainClient
 
 if TYPE_CHECKING:
     import httpx2
@@ -111,7 +113,7 @@ class OllamaProvider(HttpProvider[PlainClient]):
                 model = await self._show(client, name, headers)
         except (ProviderError, TimeoutError, ValueError) as error:
             if not isinstance(error, ProviderError) or error.kind not in _SAID_BY_THE_CALL:
-                log.warning("%s does not tell what its models can do (%s)", self.name, type(error).__name__)
+                log.debug("%s does not tell what its models can do (%s)", self.name, type(error).__name__)
                 self._silent_until = self._clock() + SILENT_S
             return
         self._told[name] = _Told(model, self._clock() + KEPT_S)
@@ -134,7 +136,7 @@ class OllamaProvider(HttpProvider[PlainClient]):
 
     def _with_advice(self, error: ProviderError, name: str) -> ProviderError:
         """The same error; for what an older server, or one that told nothing, says itself, what to do about it."""
-        if error.kind == "not_found" and name in str(error):
+        if error.kind == "not_found" and re.search(rf"\bmodel [\"'`]?{re.escape(name)}[\"'`]? not found", str(error)):
             return self.faults.of("not_found", f"it has no model {name}, get it with `ollama pull {name}`")
         if error.kind == "invalid_request" and "does not support tools" in str(error):
             return self._cannot_call_tools(name)

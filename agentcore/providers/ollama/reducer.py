@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from agentcore.messages import ToolCall
 from agentcore.ports import Finished, StreamPart, ToolCallPart
 from agentcore.providers.faults import Faults
-from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, count
+from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, count, name_in
 from agentcore.usage import Usage
 
 _STOPS = {
@@ -56,14 +56,14 @@ class Reducer:
         blocks = (self._thinking.block(), self._text.block(), *self._calls)
         return Finished(
             content=tuple(block for block in blocks if block is not None),
-            usage=Usage(input=count(self._last, "prompt_eval_count"), output=count(self._last, "eval_count")),
+            usage=_usage(self._last),
             stop=self._stop(),
         )
 
     def _take_call(self, wire: Wire) -> Iterator[StreamPart]:
         function = wire["function"]
-        call_id = _string(wire.get("id") or f"call-{len(self._calls)}")  # old versions give none
-        name, arguments = _string(function["name"]), function.get("arguments")
+        call_id = name_in(wire.get("id") or f"call-{len(self._calls)}")  # old versions give none
+        name, arguments = name_in(function["name"]), function.get("arguments")
         text = arguments if isinstance(arguments, str) else to_json({} if arguments is None else arguments).decode()
         growing = GrowingInput()
         growing.add(text)
@@ -72,7 +72,7 @@ class Reducer:
         yield ToolCallPart(call_id, name, growing.size_bytes)
 
     def _stop(self) -> str:
-        said = str(self._last.get("done_reason") or "")
+        said: str = self._last.get("done_reason") or ""
         stop = _STOPS.get(said, said)
         if stop == "end_turn" and self._calls:
             return "tool_use"
@@ -85,7 +85,7 @@ class Reducer:
         return count(self._last, "prompt_eval_count") + count(self._last, "eval_count") >= self._window
 
 
-def _string(value: object) -> str:
-    if type(value) is not str:
-        raise TypeError("no string")
-    return value
+def _usage(last: Wire) -> Usage | None:
+    if not {"prompt_eval_count", "eval_count"} & last.keys():
+        return None
+    return Usage(input=count(last, "prompt_eval_count"), output=count(last, "eval_count"))

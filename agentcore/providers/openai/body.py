@@ -14,7 +14,6 @@ itself may be in it:
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from itertools import zip_longest
 from typing import Literal
 
@@ -23,6 +22,7 @@ from pydantic_core import to_json
 
 from agentcore.messages import Attachment, Block, Document, Image, Message, Opaque, Text, ToolCall, ToolResult
 from agentcore.ports import ModelRequest, ToolDefinition
+from agentcore.providers.ids import wire_id
 from agentcore.providers.openai.models import effort_for, efforts
 from agentcore.providers.openai.schema import meets_strict_rules
 from agentcore.providers.prefix import GONE, encoded_messages, joined, withhold
@@ -33,8 +33,7 @@ FRAME = "message"
 _ENCRYPTED = "reasoning.encrypted_content"
 _REASONING = ("type", "id", "summary", "encrypted_content")  # `content` and `status` are refused
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-_MAX_NAME_CHARS = 128  # the vendor's limits, as `_MAX_ID_CHARS`
-_MAX_ID_CHARS = 64
+_MAX_NAME_CHARS = 128  # the vendor's limit
 _EMPTY_PROMPT = "(empty message)"
 
 Wire = dict[str, JsonValue]
@@ -158,10 +157,10 @@ def _answer(text: str, phase: JsonValue) -> Wire:
 
 
 def _call(block: ToolCall) -> Wire:
-    # Names and ids made by another vendor's model may hold characters, or a length, that are refused here.
+    # Names made by another vendor's model may hold characters, or a length, that are refused here.
     name = _NOT_IN_NAMES.sub("_", block.name)[:_MAX_NAME_CHARS] or "_"
     arguments = to_json(block.input or {}).decode()
-    return {"type": "function_call", "call_id": _id(block.id), "name": name, "arguments": arguments}
+    return {"type": "function_call", "call_id": wire_id(block.id), "name": name, "arguments": arguments}
 
 
 def _asked(message: Message, request: ModelRequest) -> Iterator[Wire]:
@@ -203,11 +202,4 @@ def _result(block: ToolResult, request: ModelRequest) -> Wire:
     if block.attachments:
         said = [_text(block.content)] if block.content.strip() else []
         output = [*said, *(_file(attachment, request) for attachment in block.attachments)]
-    return {"type": "function_call_output", "call_id": _id(block.call_id), "output": output}
-
-
-def _id(call_id: str) -> str:
-    """The id itself, or its fingerprint where it is too long or empty."""
-    if 0 < len(call_id) <= _MAX_ID_CHARS:
-        return call_id
-    return sha256(call_id.encode()).hexdigest()
+    return {"type": "function_call_output", "call_id": wire_id(block.call_id), "output": output}

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Protocol
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from agentcore.caps import bounded_input
 from agentcore.messages import Block, Opaque, Text, ToolCall
 from agentcore.ports import StreamPart, ToolCallPart
-from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire
+from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, name_in
 from agentcore.providers.openai.body import FRAME
 
 
@@ -31,16 +32,17 @@ class Item(Protocol):
     def blocks(self) -> Iterator[Block]: ...
 
 
-def new_item(item: Wire, index: int, provider: str, model: str) -> Item:
-    match item["type"]:
+def new_item(item: Wire, number: int, provider: str, model: str) -> Item:
+    """Make the item that begins like this, the answer's `number`th."""
+    match item.get("type"):
         case "message":
             return Answer(provider, model)
         case "reasoning":
             return Reasoning(provider, model)
         case "function_call":
-            return Call(item, index)
+            return Call(item, number)
         case "custom_tool_call":
-            return CustomCall(item, index)
+            return CustomCall(item, number)
         case _:
             return Other(provider, model)
 
@@ -67,10 +69,11 @@ class Answer:
 
     def end(self, item: Wire) -> Sequence[StreamPart]:
         self._item = item
-        return ()
+        part = None if self._shown.block() else self._shown.add(self._text())
+        return () if part is None else (part,)
 
     def blocks(self) -> Iterator[Block]:
-        text = "".join(part.get("text") or part.get("refusal") or "" for part in self._content())
+        text = self._text()
         block = Text(text=text) if text else self._shown.block()
         if block is None:
             return
@@ -78,6 +81,9 @@ class Answer:
             raw: dict[str, JsonValue] = {"type": FRAME, "role": "assistant", "phase": str(phase)}
             yield Opaque(provider=self._provider, model=self._model, raw=raw)
         yield block
+
+    def _text(self) -> str:
+        return "".join(part.get("text") or part.get("refusal") or "" for part in self._content())
 
     def _content(self) -> list[Wire]:
         return self._item.get("content") or []
@@ -121,18 +127,24 @@ class Reasoning:
 
 
 class Call:
-    """A function call. Its input counts only if the whole item came and says so."""
+    """A function call. Its input counts only if the whole item came and says so. It is shown once id and name are
+    known, which at some servers is with the whole item."""
 
     _field: ClassVar[str] = "arguments"
 
-    def __init__(self, start: Wire, index: int) -> None:
-        self._id = _text(start.get("call_id") or start.get("id") or f"call_{index}")
-        self._name = _text(start["name"])
+    def __init__(self, start: Wire, number: int) -> None:
+        self._made_id = f"call_{number}"
+        self._id = name_in(start.get("call_id") or "")
+        self._name = name_in(start.get("name") or "")
+        self._is_shown = False
         self._size_bytes = 0
         self._shown = GrowingInput()
         self._whole: str | None = None
 
     def begin(self) -> Sequence[StreamPart]:
+        if self._is_shown or not self._id or not self._name:
+            return ()
+        self._is_shown = True
         return (ToolCallPart(self._id, self._name, 0),)
 
     def grow(self, event: Wire) -> Sequence[StreamPart]:
@@ -140,13 +152,15 @@ class Call:
         return self._grown(self._shown.size_bytes)
 
     def end(self, item: Wire) -> Sequence[StreamPart]:
-        text = _text(item[self._field])
+        self._id = self._id or name_in(item.get("call_id") or item.get("id") or self._made_id)
+        self._name = self._name or name_in(item["name"])
+        text = _argument_text(item.get(self._field), self._shown.text)
         self._whole = None if item.get("status") == "incomplete" else text
-        return self._grown(len(text.encode()))
+        return (*self.begin(), *self._grown(len(text.encode())))
 
     def blocks(self) -> Iterator[Block]:
         input = None if self._whole is None else self._parsed(self._whole)
-        yield ToolCall(id=self._id, name=self._name, input=input)
+        yield ToolCall(id=self._id or self._made_id, name=self._name, input=input)
 
     def _parsed(self, text: str) -> dict[str, JsonValue] | None:
         whole = GrowingInput()
@@ -154,7 +168,7 @@ class Call:
         return whole.parse()
 
     def _grown(self, size_bytes: int) -> Sequence[StreamPart]:
-        if size_bytes <= self._size_bytes:
+        if not self._is_shown or size_bytes <= self._size_bytes:
             return ()
         self._size_bytes = size_bytes
         return (ToolCallPart(self._id, self._name, size_bytes),)
@@ -199,7 +213,14 @@ def _opaque(item: Wire, provider: str, model: str) -> Iterator[Block]:
         yield Opaque(provider=provider, model=model, raw=raw)
 
 
-def _text(value: object) -> str:
+def _argument_text(arguments: object, shown: str) -> str:
+    """The text of a whole call's arguments, also of those given as an object; what was shown where there are none."""
+    if arguments is None:
+        return shown
+    return to_json(arguments).decode() if isinstance(arguments, dict) else _string(arguments)
+
+
+def _string(value: object) -> str:
     if type(value) is not str:
         raise TypeError("a field of a call is no string")
     return value

@@ -8,7 +8,8 @@ from agentcore.errors import ProviderError
 from agentcore.ports import ModelRequest
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.endpoint import Endpoint
-from agentcore.providers.official import UNREAD, http_options, translated
+from agentcore.providers.growing import Wire
+from agentcore.providers.official import UNREAD, openai_client, translated
 from agentcore.providers.openai.body import Refusable, encode_body, withhold_reasoning
 from agentcore.providers.openai.reducer import Reducer
 
@@ -22,8 +23,15 @@ _REFUSED_OPTION: tuple[tuple[re.Pattern[str], Refusable], ...] = (
     (re.compile(r"reasoning.summar", re.IGNORECASE), "summary"),  # by accounts that the vendor has not verified
     (re.compile(r"encrypted content is not supported", re.IGNORECASE), "include"),  # by models that do not reason
 )
-_REFUSED_ITEM = re.compile(r"encrypted content.*not be|item .{1,160}(required|not found)", re.IGNORECASE)
+_REFUSED_ITEM = re.compile(r"encrypted content.{0,400}not be|item .{1,160}(required|not found)", re.IGNORECASE)
 """What the vendor takes offence at, in its words: it has no codes for most of it."""
+
+
+VENDORS_HOST = "api.openai.com"
+_IF_ELSEWHERE = (
+    "It has to offer /v1/responses. For a server with chat completions alone set up a [providers.<name>] in"
+    ' settings.toml with type = "openai-compatible".'
+)
 
 
 class OpenAIProvider(HttpProvider["AsyncOpenAI"]):
@@ -31,22 +39,19 @@ class OpenAIProvider(HttpProvider["AsyncOpenAI"]):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
+        if endpoint.host != VENDORS_HOST:
+            self.faults.if_elsewhere = _IF_ELSEWHERE
         self._left_out: dict[str, frozenset[Refusable]] = {}
         """By model: options that were refused once and are not tried again."""
 
     def _make_client(self) -> "AsyncOpenAI":
-        import openai
-
-        return openai.AsyncOpenAI(
-            api_key="sent with each request",
-            base_url=self.endpoint.base_url,
-            max_retries=0,
-            # its own client, since the SDK's trips over itself when half made
-            http_client=openai.DefaultAsyncHttpxClient(**http_options(self.endpoint)),
-        )
+        return openai_client(self.endpoint, self.faults)
 
     def _reducer(self, request: ModelRequest) -> Reducer:
         return Reducer(self.name, request.model, self.faults)
+
+    def _is_whole_answer(self, document: Wire) -> bool:
+        return document.get("object") == "response"
 
     async def _open(self, client: "AsyncOpenAI", request: ModelRequest) -> "httpx2.Response":
         """Send the request; if something is refused that can do without, once more without it."""
@@ -75,7 +80,7 @@ class OpenAIProvider(HttpProvider["AsyncOpenAI"]):
 
         key = await self.endpoint.key.read()
         headers = {**UNREAD, "Authorization": f"Bearer {key or 'none'}"}
-        with translated(self.faults, openai.APIStatusError, openai.APIConnectionError):
+        with translated(self.faults, openai.APIConnectionError):
             return await client.post(
                 "/responses",
                 cast_to=httpx2.Response,

@@ -29,6 +29,14 @@ class ProviderState(Received):
     why_not: str | None = None
 
 
+class SandboxState(Received):
+    """Whether commands are confined."""
+
+    kind: str | None = None
+    available: bool = False
+    why_not: str | None = None
+
+
 class Info(Received):
     """What the server is and can."""
 
@@ -37,6 +45,9 @@ class Info(Received):
     roots: tuple[str, ...]
     default_model: str | None = None
     providers: tuple[ProviderState, ...] = ()
+    sandbox: SandboxState = SandboxState()
+    mcp: tuple[str, ...] = ()
+    lsp: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
 
 
@@ -58,6 +69,8 @@ class SessionState(Received):
     oldest_seq: int | None = None
     """The oldest number whose deltas can still be replayed."""
     usage: Usage = Usage()
+    cost_usd: float | None = None
+    """The price of `usage` in US dollars; None as soon as that of one call is not known."""
     pending_permissions: int = 0
     interrupted: bool = False
     """A run is unfinished since the server stopped: resume it, answer its requests, or send a new prompt."""
@@ -126,6 +139,9 @@ class RunError(Received):
     code: str
     text: str
     retryable: bool = False
+    """The same prompt may work later."""
+    retry_after: float | None = None
+    """Seconds, where the provider said so."""
 
 
 class Outcome(Received):
@@ -137,6 +153,10 @@ class Outcome(Received):
     stop_reason: str
     error: RunError | None = None
     usage: Usage | None = None
+    cost_usd: float | None = None
+    """The price of `usage` in US dollars; None as soon as that of one call is not known."""
+    structured: dict[str, JsonValue] | None = None
+    """The answer as `output_schema` describes it, checked; None where none was asked for or the run ended otherwise."""
 
 
 class GrantReport(Received):
@@ -228,3 +248,5 @@ class PromptOptions(TypedDict, total=False):
     when_busy: Literal["reject", "queue", "steer", "interrupt"]
     attachments: Sequence[AttachedBlob | AttachedPath | AttachedData]
     """Shown to the model before the text."""
+    output_schema: Mapping[str, JsonValue]
+    """JSON Schema of an object, which the answer then satisfies: `structured`, of the outcome and of `done`."""
