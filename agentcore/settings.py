@@ -9,14 +9,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import tomlkit
-from tomlkit.exceptions import ParseError, TOMLKitError
+from typing import TYPE_CHECKING, Any
 
 from agentcore.errors import Unprocessable
 from agentcore.folders import make_private, read_regular, sync_folder
 from agentcore.permissions.rules import Rule, parse_rule
+
+if TYPE_CHECKING:
+    import tomlkit
 
 FILE_NAME = "settings.toml"
 MAX_FILE_BYTES = 1024 * 1024
@@ -50,6 +50,8 @@ def allow_rules(file: Path) -> list[Rule]:
 
 def add_allow_rule(file: Path, rule: str) -> None:
     """Write a rule into a settings file: locked, replaced atomically, private. Raises: OSError, Unprocessable."""
+    import tomlkit
+
     make_private(file.parent)
     with _locked(file):
         document = _read(file)
@@ -81,7 +83,10 @@ def _shown(file: Path) -> str:
     return f"{file.parent.name}/{file.name}"
 
 
-def _read(file: Path) -> tomlkit.TOMLDocument:
+def _read(file: Path) -> "tomlkit.TOMLDocument":
+    import tomlkit  # late: a start does not wait for it
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
     try:
         return tomlkit.parse(read_regular(file, MAX_FILE_BYTES))
     except FileNotFoundError:

@@ -70,14 +70,12 @@ class _Question(threading.Thread):
         self._socket: socket.socket | None = None
 
     def run(self) -> None:
-        from http.client import HTTPException  # 10 ms: only where somebody is asked
-
+        parts = urlsplit(self._target.url)
         try:
-            self.seen = self._ask()
+            self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), self._within_s)
         except OSError:
-            pass
-        except (HTTPException, ValueError):
-            self.seen = Seen(answers=True)
+            return  # nothing runs there: known before anything is loaded
+        self.seen = self._asked(self._socket, parts.netloc, parts.path)
 
     def hang_up(self) -> None:
         """End a connection that goes on: its server sends a byte now and then, for ever."""
@@ -85,18 +83,21 @@ class _Question(threading.Thread):
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _ask(self) -> Seen:
-        from http.client import HTTPConnection
+    def _asked(self, opened: socket.socket, place: str, path: str) -> Seen:
+        from http.client import HTTPConnection, HTTPException  # 10 ms: only where somebody answers
 
-        parts, key = urlsplit(self._target.url), self._target.key
+        key = self._target.key
         headers = {"Accept": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=self._within_s)
+        connection = HTTPConnection(place, timeout=self._within_s)
+        connection.sock = opened
         try:
-            connection.connect()
-            self._socket = connection.sock
-            connection.request("GET", parts.path, headers=headers)
+            connection.request("GET", path, headers=headers)
             response = connection.getresponse()
             body = response.read(MAX_LIST_BYTES + 1)
+        except OSError:
+            return NOTHING
+        except (HTTPException, ValueError):
+            return Seen(answers=True)
         finally:
             connection.close()
         if response.status != 200 or len(body) > MAX_LIST_BYTES:

@@ -13,8 +13,6 @@ from itertools import islice
 from agentcore.configuration import MAX_NOTICES, Configuration, nearest
 from agentcore.errors import BadRequest
 from agentcore.ports import Provider
-from agentcore.providers.answers import HttpProvider
-from agentcore.providers.catalogue import context_window, prices, vendor_of_host
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.local import Seen, Target, look
 from agentcore.providers.setups import Setup, notices, set_up
@@ -147,6 +145,8 @@ class Providers:
 
     def models(self, name: str) -> list[ModelStatus]:
         """Tell about the models that a provider offers."""
+        from agentcore.providers.catalogue import context_window, prices
+
         setup = self._setups[name]
         endpoint, dialect = self._endpoint(setup), DIALECTS[setup.type]
         vendor, window = endpoint.vendor, endpoint.context_length
@@ -198,6 +198,8 @@ class Providers:
     # --- inside ---
 
     def _make(self, setup: Setup) -> Provider:
+        from agentcore.providers.answers import HttpProvider  # late: a start waits for nothing that only calls need
+
         provider = DIALECTS[setup.type].make(self._endpoint(setup))
         if isinstance(provider, HttpProvider):
             provider.loading = self._loading
@@ -205,6 +207,8 @@ class Providers:
 
     def _endpoint(self, setup: Setup) -> Endpoint:
         """Say whose prices count; only here, since that reads the catalogue."""
+        from agentcore.providers.catalogue import vendor_of_host
+
         endpoint = setup.endpoint
         return endpoint if endpoint.vendor else replace(endpoint, vendor=vendor_of_host(endpoint.host) or "")
 
