@@ -5,91 +5,37 @@ in a run, it ends with exactly one `done` - unless the process stops, and then t
 the run goes on when the session is loaded again.
 """
 
-import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from pydantic import JsonValue
 
-from agentcore.attachments import Attachments, PromptBlock
-from agentcore.batch import close_batch
-from agentcore.budget import DEFAULT_MAX_TURNS, Limits
-from agentcore.call import Calls, Refused
-from agentcore.candidates import Candidate, CoolDowns
+from agentcore.attachments import PromptBlock
 from agentcore.caps import safe_text
-from agentcore.errors import BadRequest, ProviderError, RunFailed, StorageUnavailable, Unprocessable
-from agentcore.events import (
-    Cleared,
-    Done,
-    Error,
-    ModelEnd,
-    Notice,
-    PermissionRequest,
-    SessionUpdated,
-    StopReason,
-    TurnEnd,
-    UserMessage,
-)
-from agentcore.ids import new_message_id, new_prompt_id, new_run_id
-from agentcore.instructions import system_prompt
-from agentcore.loop import Loop, run_loop
-from agentcore.messages import Message, Text, ToolCall
-from agentcore.permissions.gate import SessionGate
+from agentcore.checkpoints.session import Undoing
+from agentcore.errors import NothingToUndo, Unprocessable
+from agentcore.events import Cleared, Notice, PermissionRequest, QueuedPrompt, QueueUpdate, SessionUpdated, Undone
+from agentcore.ids import new_prompt_id, new_run_id
+from agentcore.messages import Message, ToolCall
+from agentcore.notes import undo_note
 from agentcore.permissions.rules import narrowest_rule, parse_rule
-from agentcore.ports import Clock, ModelRequest, Tool
-from agentcore.retry import Patience
-from agentcore.session import Settings
-from agentcore.sessions.fold import History, OpenRun, title_from, updated
+from agentcore.run import Earlier, Parts, Runner, RunResult, removed_prompt, result_of
+from agentcore.session import DeferredCall, Settings, Submission
+from agentcore.sessions.fold import History, OpenRun, accept, begin, updated
 from agentcore.sessions.log import JournalLog
-from agentcore.sessions.records import Context, Prompt
+from agentcore.sessions.records import Begin, Disposition, Note, Prompt
 from agentcore.sessions.store import OpenSession
-from agentcore.structured import OutputSchema, StructuredEnding
-from agentcore.turn import FAILED, Model
-from agentcore.usage import Usage
-from agentcore.walk import Paused, Walk
+from agentcore.sessions.waiting import SHOWN_CHARS, shown
+from agentcore.structured import OutputSchema
 
-logger = logging.getLogger(__name__)
+__all__ = ["Agent", "Disposition", "Earlier", "Parts", "RunResult", "removed_prompt", "result_of"]
 
-UNKNOWN_OUTCOME = (
-    "outcome unknown: the server stopped while this ran. It may have taken effect in whole, in part or not at all;"
-    " look before you repeat it."
+OTHER_BODY = (
+    "This Idempotency-Key came with another body before. Use a new key for a new request, and the same body for the"
+    " same one."
 )
-INTERRUPTED_CALL = "interrupted by user"
-_INTERNAL = Error(code="internal", text="The run failed; the server's log has the details.")
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run ended."""
-
-    run_id: str
-    prompt_id: str
-    stop_reason: StopReason
-    text: str
-    usage: Usage
-    turns: int
-    cost_usd: float | None = None
-    """The price of `usage`; None when that of one call is not known."""
-    structured: dict[str, JsonValue] | None = None
-    """The answer as `output_schema` describes it, checked; None where none was asked for or given."""
-    error: Error | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What an agent is made of besides its session."""
-
-    tools: Mapping[str, Tool]
-    gate: SessionGate
-    candidates_of: Callable[[str], tuple[Candidate, ...]]
-    """`provider/model` to that model and the ones that may stand in for it, in order of preference."""
-    cool_downs: CoolDowns
-    patience: Patience
-    default_model: str
-    clock: Clock
-    attachments: Attachments
 
 
 class Agent:
@@ -99,18 +45,11 @@ class Agent:
         self.id = session.id
         self.log: JournalLog = session.log
         self.attachments = parts.attachments
-        self._blobs = session.blobs
         self.history: History = session.history
         self._parts = parts
-        history = session.history
-        if history.run is None:
-            history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
-        self._model = Model(session.log, history.transcript, history.ledger, parts.clock, parts.patience)
-        self._ending: StructuredEnding | None = None
-        self._calls = self._calls_for(None)
-        self._scope: anyio.CancelScope | None = None
-        self._stopping = anyio.Event()
-        self._walk: Walk | None = None
+        if session.history.run is None:
+            session.history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
+        self._runner = Runner(session, parts)
 
     # --- what it is ---
 
@@ -121,7 +60,7 @@ class Agent:
     @property
     def model(self) -> str:
         """`provider/model` of the next run."""
-        return self.settings.model or self._parts.default_model
+        return self._runner.model
 
     @property
     def cwd(self) -> Path:
@@ -135,13 +74,12 @@ class Agent:
     @property
     def partial(self) -> Message | None:
         """The assistant message being streamed, as far as it was shown."""
-        draft = self._model.draft
-        return None if draft is None else draft.message()
+        return self._runner.partial
 
     @property
     def waits_to_retry(self) -> bool:
         """A model call failed, and the run waits before it makes it again."""
-        return self._walk is not None and self._walk.is_pausing
+        return self._runner.waits_to_retry
 
     # --- state changes ---
 
@@ -150,6 +88,8 @@ class Agent:
         text: str,
         attachments: tuple[PromptBlock, ...] = (),
         output_schema: Mapping[str, JsonValue] | None = None,
+        submission: Submission | None = None,
+        disposition: Disposition = "started",
     ) -> Prompt:
         """Take a prompt into the journal: from here on it is not lost. Raises: StorageUnavailable."""
         prompt = Prompt(
@@ -158,26 +98,82 @@ class Agent:
             text=safe_text(text),
             attachments=attachments,
             output_schema=None if output_schema is None else dict(output_schema),
+            submission=submission,
+            after_seq=None if submission is None else self.log.last_seq,
+            disposition=disposition,
             ts=round(self._parts.clock.now(), 3),
         )
         self.log.record(prompt)
-        self.history.run = OpenRun(prompt)
-        self.history.ledger.begin_run()
-        if self.settings.title is None:
-            self.history.settings = self.settings.model_copy(update={"title": title_from(prompt.text)})
+        accept(self.history, prompt)
+        if disposition in ("queued", "interrupting"):
+            self.announce_queue()
         return prompt
 
-    def abandon_run(self) -> None:
-        """End an interrupted run that nobody goes on with: pair its calls, keep its prompt, say `done`."""
+    def begin_next(self) -> bool:
+        """Make the first prompt of the queue the open run; whether there was one. Raises: StorageUnavailable."""
+        prompt = self.history.queue.first
+        if prompt is None:
+            return False
+        record = Begin(prompt_id=prompt.prompt_id, run_id=prompt.run_id, ts=round(self._parts.clock.now(), 3))
+        self.log.record(record)
+        begin(self.history, record)
+        self.announce_queue()
+        return True
+
+    def reopen_run(self) -> None:
+        """Make the rest of a suspended run a run of its own. Raises: StorageUnavailable."""
         run = self.history.run
-        if run is None:
-            return
-        try:
-            self._begin_message(run)
-            self._close_what_a_crash_left(goes_on=False)
-        except StorageUnavailable:
-            logger.warning("session %s: its run is left as it is, its journal cannot be written", self.id)
-        self._end(run, "interrupted", None)
+        if run is not None and run.is_suspended:
+            self._runner.reopen(run)
+
+    def queued(self, prompt_id: str) -> QueuedPrompt | None:
+        """A prompt that waits for its run, with its whole text."""
+        prompt = self.history.queue.find(prompt_id)
+        return None if prompt is None else shown(prompt)
+
+    def edit_queued(self, prompt_id: str, text: str) -> None:
+        """Change the text of a prompt that waits for its run. Raises: KeyError, StorageUnavailable."""
+        changed = self.history.queue[prompt_id].model_copy(update={"text": safe_text(text)})
+        self.log.record(changed)
+        accept(self.history, changed)
+        self.announce_queue()
+
+    def keep_queued(self, prompt_ids: Sequence[str]) -> None:
+        """Let just these prompts of the queue wait, in this order. Raises: KeyError, StorageUnavailable."""
+        prompts = [self.history.queue[prompt_id] for prompt_id in prompt_ids]
+        self.log.emit(QueueUpdate(queue=tuple(shown(prompt, SHOWN_CHARS) for prompt in prompts)))
+        self.history.queue.keep(prompt_ids)
+
+    def announce_queue(self) -> None:
+        self.log.emit(QueueUpdate(queue=self.history.queue.shown()))
+
+    def answer_deferred(self, call: DeferredCall, output: str, *, is_error: bool) -> None:
+        """Give a deferred call its result. Raises: StorageUnavailable."""
+        self._runner.answer_deferred(call, output, is_error=is_error)
+
+    def submitted(self, submission: Submission) -> Earlier | None:
+        """The prompt that came under this key before. Raises: Unprocessable when that was another one."""
+        earlier = self.history.submissions.find(submission.key, self._parts.clock.now())
+        if earlier is None:
+            return None
+        if earlier.prompt.submission != submission:
+            raise Unprocessable(OTHER_BODY)
+        prompt, result = earlier.prompt, None
+        if earlier.done is not None:
+            result = result_of(earlier.done, earlier.error)
+        elif not self._is_to_run(prompt.prompt_id):
+            result = removed_prompt(prompt.prompt_id)
+        return Earlier(prompt.prompt_id, prompt.after_seq or 0, prompt.disposition, result)
+
+    def _is_to_run(self, prompt_id: str) -> bool:
+        """Whether a prompt is in the run that is open, or waits for one."""
+        history, run = self.history, self.open_run
+        waiting = {prompt.prompt_id for prompt in (*history.queue.prompts, *history.inbox.waiting)}
+        return prompt_id in waiting or (run is not None and prompt_id in (run.prompt.prompt_id, *run.steered))
+
+    def abandon_run(self) -> None:
+        """End an interrupted or suspended run that nobody goes on with: pair its calls, keep its prompt, say `done`."""
+        self._runner.abandon()
 
     def update(self, change: SessionUpdated) -> None:
         """Change settings; mode counts at once, model and effort from the next run."""
@@ -189,6 +185,11 @@ class Agent:
         self.log.emit(Cleared())
         self.history.transcript.clear()
         self.history.context = None
+
+    def add_note(self, text: str) -> None:
+        """Let the model learn something with the next prompt; kept across restarts, used once."""
+        self.log.record(Note(text=safe_text(text), ts=round(self._parts.clock.now(), 3)))
+        self.history.notes.append(safe_text(text))
 
     def notice(self, level: str, code: str, text: str) -> None:
         self.log.emit(Notice(level="warning" if level == "warning" else "info", code=code, text=text))
@@ -218,230 +219,78 @@ class Agent:
 
     def claim(self) -> None:
         """Make the open run cancellable from now on, before `run` has begun to run."""
-        self._scope = anyio.CancelScope()
+        self._runner.claim()
 
     def interrupt(self) -> None:
         """Cancel the claimed run at once; what was shown is kept, calls are paired."""
-        if self._scope is not None:
-            self._scope.cancel()
+        self._runner.interrupt()
+
+    def suspend(self) -> None:
+        """Let the run end at its next turn's border, to be gone on with later."""
+        self._runner.suspend()
+
+    @property
+    def is_suspending(self) -> bool:
+        """Somebody wants the run to end at its next border, or wanted it and it did."""
+        return self._runner.is_suspending
+
+    @property
+    def is_stopping(self) -> bool:
+        """The process stops: nothing is begun any more."""
+        return self._runner.is_stopping
 
     def pause(self) -> None:
         """Let the run stop at its next turn's border, or at once where it only waits to ask a model again.
 
         It stays open and goes on when the session is loaded again.
         """
-        self._stopping.set()
+        self._runner.pause()
+
+    def end_cut_compaction(self) -> None:
+        """Say the end of a compaction that the end of a process cut off: the conversation is as it was."""
+        self._runner.end_cut_compaction()
 
     def close(self) -> None:
         """Let go of the session. A run that is still going on leaves the journal as a SIGKILL would."""
         self.log.close()
 
-    # --- the run ---
-
     async def run(self) -> RunResult | None:
         """Take the open, claimed run to its end, from wherever the journal says it stands; None when it paused."""
-        run, scope = self.history.run, self._scope
-        if run is None or scope is None:
-            raise RuntimeError("accept a prompt and claim the run first")
-        reason: StopReason = "interrupted"
-        error: Error | None = None
-        try:
-            with scope:
-                reason, error = await self._attempt(run)
-        except Paused:
-            return None
-        finally:
-            self._scope = self._walk = None
-        return self._end(run, reason, error)
+        return await self._runner.run()
 
-    async def _attempt(self, run: OpenRun) -> tuple[StopReason, Error | None]:
-        """The barrier of a run: every failure becomes its closing error."""
-        try:
-            candidates = self._parts.candidates_of(self.model)
-            self._begin_message(run)
-            self._close_what_a_crash_left(goes_on=True)
-            self._ending = ending = _ending_of(run.prompt, candidates)
-            self._calls = self._calls_for(ending)
-            self._walk = self._make_walk(candidates, ending)
-            return await run_loop(self._loop(self._walk, ending)), None
-        except ProviderError as error:
-            return "error", Error(
-                code=error.reason, text=str(error), retryable=error.is_retryable, retry_after=error.retry_after_s
-            )
-        except RunFailed as error:
-            return "error", Error(code=error.reason, text=str(error))
-        except (StorageUnavailable, BadRequest) as error:
-            return "error", Error(code=error.code, text=str(error))
-        except Paused:
-            raise
-        except Exception:
-            logger.exception("run %s of session %s failed", run.prompt.run_id, self.id)
-            return "error", _INTERNAL
+    async def compact(self) -> str | None:
+        """Compact the claimed, idle conversation and return the summary; see `Runner.compact`."""
+        return await self._runner.compact()
 
-    def _calls_for(self, ending: StructuredEnding | None) -> Calls:
-        """The calls of a run, with the tool that its ending adds."""
-        added = {} if ending is None or ending.tool is None else {ending.tool.spec.name: ending.tool}
-        history, parts = self.history, self._parts
-        return Calls({**parts.tools, **added}, parts.gate, self.log, history.transcript, parts.clock)
+    # --- undo ---
 
-    def _make_walk(self, candidates: tuple[Candidate, ...], ending: StructuredEnding | None) -> Walk:
-        return Walk(
-            model=self._model,
-            candidates=candidates,
-            make_request=self._request_maker(ending),
-            cool_downs=self._parts.cool_downs,
-            patience=self._parts.patience,
-            stopping=self._stopping,
-            log=self.log,
-            clock=self._parts.clock,
-        )
+    async def preview_undo(self) -> Undone:
+        """What `undo` would do now. Raises: NothingToUndo."""
+        return _found(await to_thread.run_sync(self._parts.checkpoints.preview)).event
 
-    def _loop(self, walk: Walk, ending: StructuredEnding | None) -> Loop:
-        limits = Limits(max_turns=self.settings.max_turns or DEFAULT_MAX_TURNS)
-        history = self.history
-        return Loop(
-            transcript=history.transcript,
-            walk=walk,
-            calls=self._calls,
-            log=self.log,
-            ledger=history.ledger,
-            limits=limits,
-            must_pause=self._stopping.is_set,
-            last_stop=history.last_stop,
-            ending=ending,
-        )
+    async def undo(self) -> Undone:
+        """Take back the file changes of the last run that made some; the session is claimed and without a run.
 
-    def _request_maker(self, ending: StructuredEnding | None) -> Callable[[Candidate], ModelRequest]:
-        context, settings, transcript = self._context(), self.settings, self.history.transcript
-        tools = context.tools if ending is None else ending.with_tool(context.tools)
+        What was taken back is announced durably before the run is forgotten: cut off in between, the next undo finds
+        it taken back already. Raises: NothingToUndo, StorageUnavailable, TakenOver.
+        """
+        checkpoints = self._parts.checkpoints
+        await self.log.sync()  # the lease: a session that was taken over is not touched
+        with anyio.CancelScope(shield=True):
+            undoing = _found(await to_thread.run_sync(checkpoints.undo))
+            self.log.emit(undoing.event)
+            self.add_note(undo_note(undoing.event))
+            await self.log.sync()
+            if undoing.is_final:
+                await to_thread.run_sync(checkpoints.retire, undoing.number)
+        return undoing.event
 
-        def make_request(candidate: Candidate) -> ModelRequest:
-            if transcript.attachments.is_too_much:
-                self._leave_old_files_out()
-            return ModelRequest(
-                model=candidate.model,
-                system=context.system,
-                tools=tools,
-                messages=transcript.messages,
-                session=self.id,
-                max_tokens=settings.max_tokens,
-                temperature=settings.temperature,
-                effort=settings.effort,
-                encoded=transcript.encoded,
-                blob=self._shown_blob,
-                output_schema=None if ending is None else ending.vendor_schema,
-            )
-
-        return make_request
-
-    def _leave_old_files_out(self) -> None:
-        """The conversation has shown more files than a request can hold: the oldest are no longer shown."""
-        transcript = self.history.transcript
-        count = transcript.attachments.leave_out(transcript.messages)
-        transcript.encoded.clear()
-        text = f"A request cannot hold more files: the oldest {count} are no longer shown to the model."
-        self.notice("warning", "files_left_out", text)
-
-    def _shown_blob(self, blob: str) -> bytes:
-        """Raises: KeyError for what is gone, or left out."""
-        if blob in self.history.transcript.attachments.left_out:
-            raise KeyError(blob)
-        return self._blobs.get(blob)
-
-    def _context(self) -> Context:
-        """What the model is told first; made and journaled once per fresh context."""
-        if self.history.context is None:
-            system = system_prompt(self.cwd, self._parts.clock.now(), self.settings.system_append)
-            tools = tuple(self._parts.tools[name].spec.definition() for name in sorted(self._parts.tools))
-            self.history.context = Context(system=system, tools=tools)
-            self.log.record(self.history.context)
-        return self.history.context
-
-    def _begin_message(self, run: OpenRun) -> None:
-        if run.has_message:
-            return
-        text, attachments = run.prompt.text, run.prompt.attachments
-        message = UserMessage(
-            id=new_message_id(),
-            prompt_id=run.prompt.prompt_id,
-            # before the text: that is how models read pictures best; an empty text is refused by vendors
-            content=(*attachments, *((Text(text=text),) if text else ())),
-            display_text=text if attachments else None,
-        )
-        self.history.transcript.check_closed()
-        self.log.emit(message)
-        self.history.transcript.add_user(message.id, message.content)
-        run.has_message = True
-
-    def _close_what_a_crash_left(self, *, goes_on: bool) -> None:
-        """End what was going on when the process stopped. In a run that goes on reads run again and the rest waits."""
-        history = self.history
-        if history.is_calling:
-            self.log.emit(ModelEnd(turn=self._turn, stop_reason=FAILED, request_ms=0))
-        for call in self._calls.open_calls:
-            tool = self._parts.tools.get(call.name)
-            is_rerun = goes_on and tool is not None and tool.spec.read_only
-            if call.id in history.started and not is_rerun:
-                self._calls.refuse(Refused(call, UNKNOWN_OUTCOME, has_started=True), self._turn)
-        if not goes_on:
-            close_batch(self._calls, self._turn, INTERRUPTED_CALL)
-        if history.open_turn is not None and not self._calls.open_calls:
-            self.log.emit(TurnEnd(turn=history.open_turn))
-        history.started.clear()
-        history.open_turn, history.is_calling = None, False
-        if goes_on and history.is_unanswered:
-            history.ledger.turns -= 1  # the turn begins again under its number: its call has answered nothing
-            history.is_unanswered = False
-
-    @property
-    def _turn(self) -> int:
-        return max(self.history.ledger.turns, 1)
-
-    def _end(self, run: OpenRun, reason: StopReason, error: Error | None) -> RunResult:
-        """Pair what is open and say `done`, once, whatever it takes."""
-        try:
-            close_batch(self._calls, self._turn, INTERRUPTED_CALL)
-        except StorageUnavailable:
-            logger.warning("session %s: calls stay open, its journal cannot be written", self.id)
-        except Exception:
-            logger.exception("run %s of session %s could not be closed", run.prompt.run_id, self.id)
-            reason, error = "error", _INTERNAL
-        ledger, prompt = self.history.ledger, run.prompt
-        if error is not None:
-            self.log.say_last(error)
-        done = Done(
-            run_id=prompt.run_id,
-            prompt_id=prompt.prompt_id,
-            stop_reason=reason,
-            text=ledger.text,
-            usage=ledger.run,
-            cost_usd=ledger.run_cost_usd,
-            turns=ledger.turns,
-            structured=self._structured(reason),
-        )
-        self.history.run, self._ending = None, None
-        self.log.say_last(done)
-        return RunResult(
-            run_id=prompt.run_id,
-            prompt_id=prompt.prompt_id,
-            stop_reason=reason,
-            text=ledger.text,
-            usage=ledger.run,
-            turns=ledger.turns,
-            cost_usd=ledger.run_cost_usd,
-            structured=done.structured,
-            error=error,
-        )
-
-    def _structured(self, reason: StopReason) -> dict[str, JsonValue] | None:
-        if reason != "end_turn" or self._ending is None:
-            return None
-        return self._ending.value(self.history.transcript.messages)
+    def prune_checkpoints(self) -> None:
+        """Forget checkpoints that are too old. Blocking."""
+        self._parts.checkpoints.prune()
 
 
-def _ending_of(prompt: Prompt, candidates: tuple[Candidate, ...]) -> StructuredEnding | None:
-    """How the run of a prompt with a schema may end: by the vendors' own means only where each of them has them."""
-    if prompt.output_schema is None:
-        return None
-    is_native = all(one.provider.has_structured_output(one.model) for one in candidates)
-    return StructuredEnding(OutputSchema(prompt.output_schema), by_tool=not is_native)
+def _found(undoing: Undoing | None) -> Undoing:
+    if undoing is None:
+        raise NothingToUndo("No run of this session changed files that are kept, or all of them were undone.")
+    return undoing

@@ -10,24 +10,28 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio.to_thread
 
 from agentcore.agent import Agent, Parts
 from agentcore.attachments import Attachments
 from agentcore.candidates import Candidate, CoolDowns
+from agentcore.checkpoints.session import SessionCheckpoints, prune_all
 from agentcore.clock import SystemClock
+from agentcore.compaction.compactor import Plan
 from agentcore.configuration import Configuration, read_configuration
 from agentcore.errors import BadRequest, ModeNotAllowed, Unprocessable
-from agentcore.events import SessionUpdated
+from agentcore.events import SessionUpdated, UserMessage
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.rules import Rule, parse_rule
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Asker, Clock, Provider
 from agentcore.providers.registry import LOOK_AGAIN_S, Providers
+from agentcore.redaction import Redactor
 from agentcore.retry import Patience
 from agentcore.session import HistoryMessage, Settings, Summary
+from agentcore.sessions.export import ExportFormat
 from agentcore.sessions.records import Grant
 from agentcore.sessions.store import OpenSession, SessionStore, project_of
 from agentcore.settings import add_allow_rule, allow_rules, project_file, user_file
@@ -101,6 +105,7 @@ class App:
         self._store = SessionStore(config.data_dir / "sessions", config.roots, self.clock)
         keys = self.providers.key_variables
         self._tool_environ = {name: value for name, value in config.environ.items() if name not in keys}
+        self._compaction = Plan(configuration.compaction, configuration.auto_compact, configuration.compact_at)
         self._patience = patience or Patience()
         self._cool_downs = CoolDowns(self.clock)
         self.default_model = config.model or self.providers.choose()
@@ -141,21 +146,51 @@ class App:
             session.log.close()
             raise
 
-    async def open(self, session_id: str, asker: Asker | None) -> Agent:
-        """Load a session. Raises: NotFound, SessionLocked, JournalDamaged, StorageUnavailable, Unprocessable."""
-        session = await _in_worker(self._store.open, session_id)
+    async def open(self, session_id: str, asker: Asker | None, *, takeover: bool = False) -> Agent:
+        """Load a session, with `takeover` also one that another process holds.
+
+        Raises: NotFound, SessionLocked, JournalDamaged, StorageUnavailable, Unprocessable.
+        """
+        session = await _in_worker(partial(self._store.open, session_id, takeover=takeover))
         try:
             rules = await _in_worker(self._rules, Path(session.history.meta.cwd))
             agent = self._agent(session, rules, asker)
         except BaseException:
             session.log.close()
             raise
+        await _in_worker(agent.prune_checkpoints)
+        agent.end_cut_compaction()
         if session.repaired is not None:
             agent.notice("warning", "journal_repaired", session.repaired)
+        self._leave_yolo(agent)
+        return agent
+
+    async def fork(
+        self,
+        session_id: str,
+        size: int | None,
+        at: str | int | None,
+        given: Mapping[str, Any],
+        asker: Asker | None,
+    ) -> tuple[Agent, UserMessage | None]:
+        """Begin a session with the history of another, loaded or not, up to `at`; see SessionStore.fork.
+
+        Raises: BadRequest, NotFound, JournalDamaged, StorageUnavailable, Unprocessable.
+        """
+        session, message = await _in_worker(self._store.fork, session_id, size, at, given)
+        try:
+            agent = self._agent(session, await _in_worker(self._rules, Path(session.history.meta.cwd)), asker)
+        except BaseException:
+            session.log.close()
+            raise
+        self._leave_yolo(agent)
+        return agent, message
+
+    def _leave_yolo(self, agent: Agent) -> None:
+        """Take a session that was begun elsewhere out of a mode that is off here."""
         if agent.settings.mode == "yolo" and not self.config.allow_yolo:
             agent.update(SessionUpdated(mode="default", by="server"))
             agent.notice("warning", "mode_not_allowed", "Mode yolo is off on this server: the session is in default.")
-        return agent
 
     async def resolve(self, name: str) -> str:
         return await _in_worker(self._store.resolve, name)
@@ -177,6 +212,18 @@ class App:
         or none when there are no more."""
         return await _in_worker(self._store.lines_after, session_id, seq, before)
 
+    async def export(
+        self, session_id: str, size: int | None, form: ExportFormat, redactor: Redactor
+    ) -> Iterator[bytes]:
+        """A session as a file; see SessionStore.export. Taking its pieces blocks. Raises: NotFound, JournalDamaged."""
+        return await _in_worker(self._store.export, session_id, size, form, redactor)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The keys of providers that this process was started with."""
+        names = self.providers.key_variables
+        return frozenset(value for name, value in self.config.environ.items() if name in names)
+
     async def blob(self, session_id: str, blob: str) -> bytes:
         """The bytes of an image or document of a session, loaded or not. Raises: NotFound, KeyError."""
         return await _in_worker(self._store.blob, session_id, blob)
@@ -187,9 +234,11 @@ class App:
         await _in_worker(partial(add_allow_rule, file, rule))
 
     async def sweep(self) -> None:
-        """End the commands that a killed server left running, and remove the sessions it had half made."""
+        """End the commands that a killed server left running, remove the sessions it had half made, and forget
+        checkpoints that are too old."""
         await _in_worker(kill_orphans)
         await _in_worker(self._store.sweep)
+        await _in_worker(prune_all, self._store.directories(), self.clock.now())
 
     async def warm(self) -> None:
         """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""
@@ -215,7 +264,9 @@ class App:
             allow=[*rules, *granted],
             deny=[],
         )
-        tools = {tool.spec.name: tool for tool in builtin_tools(workspace, self._tool_environ, session.blobs)}
+        checkpoints = SessionCheckpoints(session.directory, workspace, self._tool_environ, self.clock)
+        made = builtin_tools(workspace, self._tool_environ, session.blobs, checkpoints=checkpoints)
+        tools = {tool.spec.name: tool for tool in made}
         parts = Parts(
             tools=tools,
             gate=gate,
@@ -225,6 +276,8 @@ class App:
             default_model=self.default_model,
             clock=self.clock,
             attachments=Attachments(session.blobs, workspace),
+            compaction=self._compaction,
+            checkpoints=checkpoints,
         )
         return Agent(session, parts)
 

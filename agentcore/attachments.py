@@ -13,16 +13,19 @@ import anyio.to_thread
 
 from agentcore.caps import HARD_LIMIT_BYTES, cap_output
 from agentcore.errors import BadRequest, Unprocessable
+from agentcore.files import open_regular, opened_folder
 from agentcore.media import MAX_FILE_BYTES, TEXT, check_declared, check_size, keep, kind_of
 from agentcore.messages import Document, Image, Text
 from agentcore.permissions.workspace import OutsideRoots, Workspace
 from agentcore.ports import Blobs, ToolError
-from agentcore.tools.files import open_regular, opened_folder
 from agentcore.tools.texts import safe_name
 from agentcore.values import Value
 
 MAX_PROMPT_BYTES = 22_000_000
 """Of all images and documents of a prompt: as base64 they leave room for the rest in a vendor's request of 32 MB."""
+
+ATTACHED = "[Attached file: "
+"""How the text of an attached file begins."""
 
 PromptBlock: TypeAlias = Text | Image | Document
 
@@ -102,7 +105,7 @@ class Attachments:
 def _text_of(data: bytes, name: str | None) -> Text:
     """A text file for the model: its name, and as much of it as one result of a tool may be."""
     text, _ = cap_output(data.decode(errors="replace"), HARD_LIMIT_BYTES)
-    return Text(text=f"[Attached file: {name or 'without a name'}]\n{text}")
+    return Text(text=f"{ATTACHED}{name or 'without a name'}]\n{text}")
 
 
 def check_total(blocks: Iterable[PromptBlock]) -> None:

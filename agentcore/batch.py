@@ -2,33 +2,47 @@
 
 Authorisation is strictly one after another, in the order of the calls. Consecutive calls that are parallel-safe
 and wait for nobody run side by side; everything else is a barrier. Results keep the order of the calls, a failed
-call cancels no sibling, and a cancelled batch closes every call that has no result yet.
+call cancels no sibling, and a cancelled batch closes every call that has no result yet. A message of the user closes
+those that have not started. What is answered later stays open behind its batch.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 import anyio
 
 from agentcore.call import Calls, Ready, Refused
 from agentcore.errors import AgentError
 from agentcore.messages import ToolCall
+from agentcore.ports import Later
 
 PARALLEL_LIMIT = 8  # the contract's bound on calls side by side
 NOT_STARTED = "interrupted by user"
+SKIPPED = "skipped: the user sent another message"
 
 
-async def run_batch(calls: Calls, turn: int) -> None:
-    """Run every open call of the transcript. Raises: StorageUnavailable."""
-    waiting, number = deque(calls.open_calls), 0
+async def run_batch(calls: Calls, turn: int, messages: Sized) -> None:
+    """Run the open calls of the transcript, as long as no messages of the user wait. Raises: StorageUnavailable.
+
+    Calls that are still open then are answered later: by a person, or by whom a tool deferred to.
+    """
+    waiting, number = deque(calls.undispatched), 0
     try:
-        while waiting:
+        while waiting and not messages:
             await _run_group(calls, await _next_group(calls, waiting), turn, number)
             number += 1
             await anyio.lowlevel.checkpoint()  # thousands of refusals in a row must not hold up other sessions
     except anyio.get_cancelled_exc_class():
         close_batch(calls, turn, NOT_STARTED)
         raise
+    if messages:
+        skip_undispatched(calls, turn)
+
+
+def skip_undispatched(calls: Calls, turn: int) -> None:
+    """Close what has not started, because the user has said something else."""
+    for call in calls.undispatched:
+        calls.refuse(Refused(call, SKIPPED), turn)
 
 
 def close_batch(calls: Calls, turn: int, text: str) -> None:
@@ -55,7 +69,7 @@ async def _run_group(calls: Calls, group: Sequence[ToolCall], turn: int, number:
         authorised = await calls.authorise(call)
         if isinstance(authorised, Refused):
             calls.refuse(authorised, turn)
-        else:
+        elif not isinstance(authorised, Later):
             ready.append((position, authorised))
     if len(ready) == 1:
         position, only = ready[0]

@@ -25,12 +25,27 @@ class Ledger:
     run_cost_usd: float | None = 0.0
     """The price of `run`, by the same rule."""
     turns: int = 0
-    """Model calls of this run."""
+    """Model calls for this prompt: the number of its last turn."""
+    turns_before: int = 0
+    """Those of them that runs made which were suspended."""
     text: str = ""
     """The visible text of this run's last assistant message."""
+    has_overflowed: bool = False
+    """A context of this run did not fit and was compacted: that is done once."""
 
     def begin_run(self) -> None:
-        self.run, self.run_cost_usd, self.turns, self.text = Usage(), 0.0, 0, ""
+        self.go_on()
+        self.turns, self.turns_before, self.text = 0, 0, ""
+        self.has_overflowed = False
+
+    def go_on(self) -> None:
+        """Begin the run that goes on with a suspended one: it counts its own, and numbers its turns on."""
+        self.run, self.run_cost_usd, self.turns_before = Usage(), 0.0, self.turns
+
+    @property
+    def run_turns(self) -> int:
+        """Model calls of this run."""
+        return self.turns - self.turns_before
 
     def spend(self, usage: Usage, cost_usd: float | None) -> None:
         """Add one call and its price; None where that is not known."""

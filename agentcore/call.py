@@ -1,23 +1,25 @@
 """What one tool call passes through, from the registry to its result.
 
 The order is fixed: registry, validation, gate, `tool_start` and its barrier, execution, cap, `tool_end`. Whatever
-happens the call gets exactly one result. A tool's failure is a result that the model can act on; only a broken
-journal and cancellation leave this room as exceptions.
+happens the call gets exactly one result; that of a deferred one comes later, from outside. A tool's failure is a
+result that the model can act on; only a broken journal and cancellation leave this room as exceptions.
 """
 
 import copy
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import anyio
 from pydantic import BaseModel, ValidationError
 
-from agentcore.caps import cap_output, safe_text
-from agentcore.events import Notice, ToolEnd, ToolOutputDelta, ToolStart
+from agentcore.caps import OUTPUT_LIMIT_BYTES, cap_output, safe_text
+from agentcore.deferrals import Deferrals
+from agentcore.events import Notice, Todo, ToolEnd, ToolOutputDelta, ToolStart
 from agentcore.messages import ToolCall
-from agentcore.ports import Allow, Clock, Deny, EventLog, Gate, Outcome, Tool, ToolError, ToolRoom
+from agentcore.ports import Allow, Clock, Deferred, Deny, EventLog, Gate, Later, Outcome, Tool, ToolError, ToolRoom
+from agentcore.session import DeferredCall
 from agentcore.transcript import Transcript
 from agentcore.turn import INTERRUPTED
 
@@ -63,17 +65,32 @@ class Calls:
     """Runs the tool calls of one conversation against an immutable set of tools."""
 
     def __init__(
-        self, tools: Mapping[str, Tool], gate: Gate, log: EventLog, transcript: Transcript, clock: Clock
+        self,
+        tools: Mapping[str, Tool],
+        gate: Gate,
+        log: EventLog,
+        transcript: Transcript,
+        clock: Clock,
+        deferrals: Deferrals,
+        defer: Callable[[ToolCall, str], None],
     ) -> None:
+        """`defer` journals that a call's result comes later, under a token, and adds it to `deferrals`."""
         self._tools = tools
         self._gate = gate
         self._log = log
         self._transcript = transcript
         self._clock = clock
+        self._deferrals = deferrals
+        self._defer = defer
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         return self._transcript.open_calls
+
+    @property
+    def undispatched(self) -> tuple[ToolCall, ...]:
+        """The open calls without those that were deferred: these began, and are never run again."""
+        return tuple(call for call in self.open_calls if not self._deferrals.is_deferred(call.id))
 
     def position_of(self, call: ToolCall) -> int:
         """Place of an open call in its batch, from 0, the finished ones counted."""
@@ -87,8 +104,8 @@ class Calls:
         checked = self._check(call)
         return isinstance(checked, Ready) and not await self._gate.needs_answer(checked.call, checked.tool)
 
-    async def authorise(self, call: ToolCall) -> Ready | Refused:
-        """Check the call and ask the gate; may wait for a person."""
+    async def authorise(self, call: ToolCall) -> Ready | Refused | Later:
+        """Check the call and ask the gate; may wait for a person. With `Later` the call stays open."""
         checked = self._check(call)
         if isinstance(checked, Refused):
             return checked
@@ -97,6 +114,8 @@ class Calls:
         match await self._gate.decide(call, checked.call, checked.tool, checked.input):
             case Deny(reason):
                 return Refused(call, reason)
+            case Later() as later:
+                return later
             case Allow(input=replaced) if replaced is not None:
                 # A person changed the input; it was validated before the answer was taken.
                 return self._check(call.model_copy(update={"input": dict(replaced)}))
@@ -104,7 +123,7 @@ class Calls:
                 return checked
 
     async def execute(self, ready: Ready, turn: int, group: int, position: int) -> None:
-        """Run an allowed call to its `tool_end`."""
+        """Run an allowed call to its `tool_end`, or until it is deferred."""
         call = ready.call
         self._log.emit(
             ToolStart(
@@ -126,7 +145,17 @@ class Calls:
         except anyio.get_cancelled_exc_class():
             self._finish(call, turn, Outcome(printed.text_with(INTERRUPTED), is_error=True), started)
             raise
-        self._finish(call, turn, outcome, started)
+        if isinstance(outcome, Outcome):
+            self._finish(call, turn, outcome, started)
+        else:
+            self._defer(call, outcome.token)
+            self._gate.settled(call)
+            await self._log.sync()  # whoever has the token may answer from now on, whatever becomes of this process
+
+    def answer(self, deferred: DeferredCall, turn: int, outcome: Outcome) -> None:
+        """Close a deferred call with what came from outside."""
+        call = next(call for call in self.open_calls if call.id == deferred.call_id)
+        self._finish(call, turn, outcome, self._clock.monotonic())
 
     def refuse(self, refused: Refused, turn: int) -> None:
         """Close a call that does not run."""
@@ -139,7 +168,7 @@ class Calls:
             tool_name=refused.call.name,
             output=output,
             is_error=True,
-            cancelled=not refused.has_started,
+            cancelled=not (refused.has_started or self._deferrals.is_deferred(refused.call.id)),
             truncated=truncated,
         )
         self._close(refused.call, end)
@@ -165,7 +194,7 @@ class Calls:
         notice = Notice(level="warning", code="unknown_tool", text=f"The model called an unknown tool: {name!r}.")
         return Refused(call, told, notice=notice)
 
-    async def _run(self, ready: Ready, turn: int, printed: _Printed) -> Outcome:
+    async def _run(self, ready: Ready, turn: int, printed: _Printed) -> Outcome | Deferred:
         spec = ready.tool.spec
 
         def say(text: str) -> None:
@@ -175,7 +204,10 @@ class Calls:
 
         try:
             with anyio.move_on_after(spec.timeout_s) as scope:
-                return await ready.tool.run(ready.input, ToolRoom(call_id=ready.call.id, say=say))
+                outcome = await ready.tool.run(ready.input, ToolRoom(call_id=ready.call.id, say=say))
+                if isinstance(outcome, Deferred) and self._deferrals.was_used(outcome.token):
+                    raise ValueError(f"{spec.name} deferred twice under one token")
+                return outcome
         except ToolError as error:
             return Outcome(str(error), is_error=True)
         except Exception:
@@ -186,9 +218,13 @@ class Calls:
         return Outcome(printed.text_with(note), is_error=True)
 
     def _finish(self, call: ToolCall, turn: int, outcome: Outcome, started: float) -> None:
-        output, truncated = cap_output(outcome.output, self._tools[call.name].spec.output_limit_bytes)
+        tool = self._tools.get(call.name)  # a deferred call may outlive its tool
+        limit = OUTPUT_LIMIT_BYTES if tool is None else tool.spec.output_limit_bytes
+        output, truncated = cap_output(outcome.output, limit)
         for event in outcome.events:
             self._log.emit(event.model_copy(update={"turn": turn}))
+            if isinstance(event, Todo):
+                self._transcript.todos = event.items
         end = ToolEnd(
             turn=turn,
             call_id=call.id,
@@ -205,6 +241,7 @@ class Calls:
     def _close(self, call: ToolCall, end: ToolEnd) -> None:
         self._log.emit(end)
         self._transcript.add_result(end.result())
+        self._deferrals.settle(call.id)
         self._gate.settled(call)
 
 

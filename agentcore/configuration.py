@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints, TypeAdapter, ValidationError
 
 from agentcore.errors import Unprocessable
-from agentcore.events import Mode
+from agentcore.events import CompactionStrategy, Mode
 from agentcore.folders import read_regular
 
 ProviderType = Literal["anthropic", "openai", "openai-compatible", "gemini", "ollama", "lmstudio", "scripted"]
@@ -74,6 +74,12 @@ class Configuration:
     effort: Effort | None = None
     mode: Mode | None = None
     fallbacks: tuple[str, ...] = ()
+    compaction: CompactionStrategy = "summarize"
+    """What takes the place of a conversation that has become too long."""
+    auto_compact: bool = True
+    """Whether that happens by itself."""
+    compact_at: float = 0.8  # the contract's
+    """The part of the context window above which it does."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Short names of models."""
     providers: tuple[NamedProvider, ...] = ()
@@ -108,6 +114,7 @@ def _parsed(document: dict[str, Any]) -> Configuration:
         effort=_checked(_EFFORT, document, "effort"),
         mode=_checked(_MODE, document, "mode"),
         fallbacks=_checked(_FALLBACKS, document, "fallbacks") or (),
+        **_compaction(document),
         aliases=_aliases(_table(document, "aliases", notices), notices),
         providers=tuple(_named(name, section) for name, section in sections.items()),
         notices=_few([*notices, *_unknown(document)]),
@@ -125,7 +132,18 @@ _MODEL: TypeAdapter[str] = TypeAdapter(_Text)
 _EFFORT: TypeAdapter[Effort] = TypeAdapter(Effort)
 _MODE: TypeAdapter[Mode] = TypeAdapter(Mode)
 _FALLBACKS: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[_Text, ...])
-_KEYS = ("model", "effort", "mode", "fallbacks", "aliases", "providers")
+_COMPACTION: Mapping[str, TypeAdapter[Any]] = {
+    "compaction": TypeAdapter(CompactionStrategy),
+    "auto_compact": TypeAdapter(Annotated[bool, Strict()]),
+    # below, nothing would be left to work with; above, no room for the summary itself
+    "compact_at": TypeAdapter(Annotated[float, Field(ge=0.1, le=0.95)]),
+}
+_KEYS = ("model", "effort", "mode", "fallbacks", *_COMPACTION, "aliases", "providers")
+
+
+def _compaction(document: dict[str, Any]) -> dict[str, Any]:
+    """What the file says about compaction; the rest keeps its default."""
+    return {key: _checked(kind, document, key) for key, kind in _COMPACTION.items() if key in document}
 
 
 def _checked(kind: TypeAdapter[V], document: dict[str, Any], key: str) -> V | None:

@@ -11,6 +11,7 @@ from agentcore.events import Event
 _ENVELOPE: Any = {"type", "seq", "session", "ts"}
 _TYPES: dict[type[Event], str] = {}
 _HEAD = re.compile(rb'\{"type":"(\w+)","seq":(\d+),')
+_FULL_HEAD = re.compile(rb'\{"type":"(\w+)","seq":\d+,"session":"[^"]*",')
 
 
 def type_of(event: Event) -> str:
@@ -56,3 +57,8 @@ def head_of(line: bytes) -> tuple[str, int] | None:
     """Read type and number off an encoded event without parsing it; None for a line without a number."""
     match = _HEAD.match(line)
     return (match[1].decode(), int(match[2])) if match else None
+
+
+def renumbered(line: bytes, seq: int, session: str) -> bytes:
+    """The same event of another session under another number: its time and every other byte stay."""
+    return _FULL_HEAD.sub(rb'{"type":"\1","seq":%d,"session":"%s",' % (seq, session.encode()), line, count=1)

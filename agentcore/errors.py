@@ -50,6 +50,12 @@ class NotFound(AgentError):
     code = "not_found"
 
 
+class NothingToUndo(AgentError):
+    """No run of the session has file changes that are kept."""
+
+    code = "nothing_to_undo"
+
+
 class AmbiguousPrefix(AgentError):
     code = "ambiguous_prefix"
 
@@ -73,6 +79,11 @@ class JournalDamaged(AgentError):
 
     code = "journal_damaged"
 
+    def __init__(self, message: str, line: int | None = None) -> None:
+        """`line` is the number of the line, counted from 1 over all files of the journal."""
+        super().__init__(message)
+        self.line = line
+
 
 class StorageUnavailable(AgentError):
     """The journal cannot be written (disk full, read-only, or an earlier write failed)."""
@@ -80,8 +91,11 @@ class StorageUnavailable(AgentError):
     code = "storage_unavailable"
 
 
-class TakenOver(AgentError):
-    """Another process owns the session now; this one must have no further effect."""
+class TakenOver(StorageUnavailable):
+    """Another process owns the session now; this one must have no further effect.
+
+    A kind of StorageUnavailable: whoever copes with a journal that takes nothing copes with this.
+    """
 
     code = "taken_over"
 

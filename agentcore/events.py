@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from agentcore.messages import Attachment, Block, Message, ToolResult
+from agentcore.messages import Attachment, Block, Message, Text, ToolResult
 from agentcore.usage import Usage
 from agentcore.values import Value
 
 Mode = Literal["default", "accept-edits", "plan", "deny", "yolo"]
-Unattended = Literal["wait", "deny"]
+Unattended = Literal["wait", "deny", "defer"]
 StopReason = Literal[
     "blocked",
     "hook_stopped",
@@ -31,6 +31,8 @@ StopReason = Literal[
 Resolution = Literal["allowed", "denied", "expired", "cancelled"]
 Scope = Literal["once", "session", "project", "user"]
 RequestKind = Literal["tool", "plan", "question", "budget"]
+CompactionTrigger = Literal["auto", "overflow", "request"]
+CompactionStrategy = Literal["summarize", "keep_recent"]
 WaitingFor = Literal["model", "tool", "permission", "question", "retry", "mcp", "queue", "nothing"]
 
 
@@ -95,10 +97,51 @@ class SessionUpdated(Event):
     """Who changed it: `client`, or the request that carried the change (`perm-3`)."""
 
 
+class QueuedPrompt(Value):
+    """A prompt that waits for its run."""
+
+    prompt_id: str
+    text: str
+    """In `queue_update`, `snapshot` and the list of the queue only its first 500 characters."""
+    is_cut: bool = False
+    """There is more of the text than is shown."""
+    attachments: int = 0
+    """How many go with it."""
+    ts: float
+    """When it was accepted, in Unix seconds."""
+
+
+class QueueUpdate(Event):
+    """The queue changed: this is all of it, the prompt that runs next first."""
+
+    type: Literal["queue_update"] = "queue_update"
+    queue: tuple[QueuedPrompt, ...]
+
+
 class Cleared(Event):
     """The model starts from nothing; the history stays readable."""
 
     type: Literal["cleared"] = "cleared"
+
+
+class Skipped(Value):
+    """A file that an undo left as it is."""
+
+    path: str
+    """Relative to the session's `cwd`."""
+    why: str
+
+
+class Undone(Event):
+    """The file changes of the last run that made some were taken back; paths are relative to the session's `cwd`."""
+
+    type: Literal["undone"] = "undone"
+    restored: tuple[str, ...] = ()
+    """Hold again what they held before the run."""
+    deleted: tuple[str, ...] = ()
+    """Were made by the run, and are gone."""
+    skipped: tuple[Skipped, ...] = ()
+    """No longer hold what the agent left there, or cannot be changed."""
 
 
 class UserMessage(Event):
@@ -112,6 +155,12 @@ class UserMessage(Event):
     """What the person typed, where it differs from the content."""
     source: Literal["prompt", "steer", "notification", "hook"] = "prompt"
 
+    @property
+    def typed_text(self) -> str:
+        """What the person typed."""
+        said = [block.text for block in self.content if isinstance(block, Text)]
+        return "".join(said) if self.display_text is None else self.display_text
+
 
 class TurnStart(Event):
     type: Literal["turn_start"] = "turn_start"
@@ -121,6 +170,37 @@ class TurnStart(Event):
 class TurnEnd(Event):
     type: Literal["turn_end"] = "turn_end"
     turn: int
+
+
+class CompactionStart(Event):
+    """The context is about to be replaced by a summary; exactly one `compacted` follows.
+
+    The model calls in between are for the summary: no text of theirs is shown, and they count their attempts by
+    themselves. Outside of a run their `turn` is 0.
+    """
+
+    type: Literal["compaction_start"] = "compaction_start"
+    trigger: CompactionTrigger
+    """`auto`: the context is nearly full; `overflow`: it did not fit; `request`: a client asked."""
+    estimated_tokens: int
+    """Of the context before."""
+
+
+class Compacted(Event):
+    """A compaction is over. Only with `ok` has anything changed: the model's context begins anew with `message`."""
+
+    type: Literal["compacted"] = "compacted"
+    strategy: CompactionStrategy
+    ok: bool
+    summary: str = ""
+    before_tokens: int
+    """Estimated, as `after_tokens`."""
+    after_tokens: int
+    message: Message | None = None
+    """What the model gets in the place of all that came before; the history for people keeps everything."""
+    kept: Annotated[tuple[str, ...], Field(exclude_if=lambda ids: not ids)] = ()
+    """Ids of the last messages that stay behind it as they are. A first one of the user joins `message`, without
+    results of calls that are gone."""
 
 
 class ModelStart(Event):
@@ -294,13 +374,14 @@ class Notice(Event):
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning"]
     code: str
-    """For programs. Known are, and more may come: `cut_at_max_tokens` (the answer reached its limit of tokens),
+    """For programs. Known are, and more may come: `command_not_covered` (what a command changed cannot be undone),
+    `compaction_failed` (the run goes on uncompacted), `cut_at_max_tokens` (the answer reached its limit of tokens),
     `files_left_out` (the oldest pictures and documents are no longer shown to the model),
     `journal_repaired` (a torn last line was cut off), `mode_not_allowed` (the session fell back to mode default),
     `model_cooling_down` (a model that failed lately is passed over), `model_failover` (the run goes on with another
     model), `model_retry` (a model call is made again), `refused` (the model would not answer), `rule_not_persisted`
-    (what was allowed for good holds for this session alone), `unknown_tool` (the model called a tool that there is
-    not)."""
+    (what was allowed for good holds for this session alone), `transcript_repaired` (what no vendor takes was mended),
+    `unknown_tool` (the model called a tool that there is not)."""
     text: str
 
 
@@ -313,7 +394,8 @@ class Error(Event):
     `network`, `not_found` (no such model), `overloaded`, `quota` (no credit), `rate_limit`, `request_too_large`,
     `server_error`, `stalled` (nothing new for too long), `stream_truncated`, `tool_use_failed`. Of the conversation:
     `context_window_exceeded`, `invalid_structured_output`, `missing_tool_call`, `unexpected_stop_reason`. Of this
-    server: `bad_request` (there is no such model any more), `internal`, `storage_unavailable`."""
+    server: `bad_request` (there is no such model any more), `internal`, `prompt_removed` (it was taken off the queue),
+    `storage_unavailable`."""
     text: str
     retryable: bool = False
     """Whether the same prompt may work later."""
@@ -382,10 +464,14 @@ NumberedEvent: TypeAlias = (
     Status
     | Waiting
     | SessionUpdated
+    | QueueUpdate
     | Cleared
+    | Undone
     | UserMessage
     | TurnStart
     | TurnEnd
+    | CompactionStart
+    | Compacted
     | ModelStart
     | ModelEnd
     | TextDelta

@@ -29,3 +29,7 @@ def new_prompt_id() -> str:
 
 def new_run_id() -> str:
     return f"run_{_random(16)}"
+
+
+def new_owner_id() -> str:
+    return f"owner_{_random(16)}"

@@ -7,16 +7,18 @@ and goes on with one that a crash interrupted.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from agentcore.batch import close_batch, run_batch
 from agentcore.budget import Ledger, Limits
 from agentcore.call import Calls
-from agentcore.errors import RunFailed
+from agentcore.errors import ProviderError, RunFailed
 from agentcore.events import StopReason, TurnEnd, TurnStart, UserMessage
 from agentcore.ids import new_message_id
+from agentcore.inbox import Inbox
 from agentcore.messages import Message, Text
-from agentcore.ports import Ending, EventLog
-from agentcore.stops import Next, judge
+from agentcore.ports import Compactor, Ending, EventLog
+from agentcore.stops import OVERFLOW, Next, Verdict, judge
 from agentcore.transcript import Transcript
 from agentcore.turn import CANCELLED, FAILED
 from agentcore.walk import Paused, Walk
@@ -36,8 +38,16 @@ class Loop:
     limits: Limits
     must_pause: Callable[[], bool]
     """Asked before each turn is counted."""
+    compactor: Compactor
+    """Makes room at the head of each turn, and once where the context did not fit."""
+    inbox: Inbox[Any]
+    """What the user says meanwhile; shut when the run ends."""
+    deliver: Callable[[], None]
+    """Bring what waits in the inbox into the transcript."""
+    must_suspend: Callable[[], bool]
+    """Asked before each turn is counted."""
     last_stop: str = ""
-    """Why the model stopped in the turn that a crash interrupted."""
+    """Why the model stopped in the turn that a crash or a suspension interrupted."""
     ending: Ending | None = None
     """Asked before the run ends well; None: whatever the model says is its answer."""
 
@@ -56,10 +66,17 @@ async def run_loop(loop: Loop) -> StopReason:
         reason = _end_of(loop.last_stop, last)
     elif _is_answered(loop):
         reason = "end_turn"
-    while reason is None or await _is_sent_back(loop, reason):
+    while reason is None or await _is_sent_back(loop, reason) or (reason == "end_turn" and loop.inbox):
         if loop.must_pause():
             raise Paused
-        reason = "max_turns" if loop.ledger.turns >= loop.limits.max_turns else await _turn(loop)
+        if loop.must_suspend():
+            reason = "suspended"
+        elif loop.ledger.turns >= loop.limits.max_turns:
+            reason = "max_turns"
+        else:
+            loop.deliver()
+            reason = await _turn(loop)
+    loop.inbox.shut()  # in the step of the last look: whoever is refused from now on begins a run instead
     return reason
 
 
@@ -87,21 +104,43 @@ async def _turn(loop: Loop) -> StopReason | None:
     loop.ledger.turns += 1
     turn = loop.ledger.turns
     loop.log.emit(TurnStart(turn=turn))
+    reason: StopReason | None = None
     try:
-        verdict = await loop.walk.call(turn)
+        await loop.compactor.make_room(turn)
+        verdict = await _answered(loop, turn)
         if verdict.next is not Next.TOOLS:  # calls see to it themselves, with one barrier for message and `tool_start`
             await loop.log.sync()
         match verdict.next:
             case Next.TOOLS:
-                return await _tool_round(loop, turn)
+                reason = await _tool_round(loop, turn)
             case Next.AGAIN:
-                return None
+                pass
             case Next.END:
-                return verdict.reason
+                reason = verdict.reason
             case Next.FAIL:
                 raise RunFailed(verdict.code, verdict.text)
     finally:
+        _end_turn(loop, turn, reason)
+    return reason
+
+
+def _end_turn(loop: Loop, turn: int, reason: StopReason | None) -> None:
+    """A turn whose calls wait for their answers is not over: its end comes in the run that goes on with it."""
+    if reason != "suspended":
         loop.log.emit(TurnEnd(turn=turn))
+
+
+async def _answered(loop: Loop, turn: int) -> Verdict:
+    """Have the model asked; once more where its context did not fit and room could be made."""
+    try:
+        verdict = await loop.walk.call(turn)
+    except ProviderError as error:
+        if error.kind != "context_overflow" or not await loop.compactor.recover(turn):
+            raise
+    else:
+        if verdict != OVERFLOW or not await loop.compactor.recover(turn):
+            return verdict
+    return await loop.walk.call(turn)
 
 
 def _end_of(stop: str, message: Message) -> StopReason | None:
@@ -117,18 +156,22 @@ def _end_of(stop: str, message: Message) -> StopReason | None:
 
 
 async def _finish_turn(loop: Loop) -> StopReason | None:
-    """Go on with a turn whose calls a crash left open."""
+    """Go on with a turn whose calls a crash or a suspension left open."""
     turn = max(loop.ledger.turns, 1)
+    reason: StopReason | None = None
     try:
-        return await _tool_round(loop, turn)
+        reason = await _tool_round(loop, turn)
     finally:
-        loop.log.emit(TurnEnd(turn=turn))
+        _end_turn(loop, turn, reason)
+    return reason
 
 
 async def _tool_round(loop: Loop, turn: int) -> StopReason | None:
-    """Bring every open call to its result."""
+    """Bring every open call to its result, but for those whose answer comes later."""
     if turn >= loop.limits.max_turns:
         close_batch(loop.calls, turn, TURN_BUDGET_EXHAUSTED)  # no turn is left to read the results
         return "max_turns"
-    await run_batch(loop.calls, turn)
+    await run_batch(loop.calls, turn, loop.inbox)
+    if loop.calls.open_calls:
+        return "suspended"
     return "end_turn" if _is_answered(loop) else None

@@ -1,14 +1,15 @@
 """The protocols between the rooms. The loop is given objects that satisfy them and knows nothing else."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel, JsonValue
 
 from agentcore.caps import OUTPUT_LIMIT_BYTES
-from agentcore.events import Event, Mode, RequestKind, Scope
+from agentcore.events import Event, Mode, Notice, RequestKind, Scope
 from agentcore.messages import Attachment, Block, Message, ToolCall
 from agentcore.usage import Usage
 from agentcore.values import Value
@@ -37,7 +38,8 @@ class EventLog(Protocol):
     def emit(self, event: Event) -> int:
         """Number, encode and publish an event; return its number. Synchronous: never waits for a reader.
 
-        Raises: StorageUnavailable when the journal cannot take it; then nothing was published.
+        Raises: StorageUnavailable when the journal cannot take it, TakenOver when another process owns it; then
+        nothing was published.
         """
         ...
 
@@ -211,12 +213,20 @@ class Outcome:
     """Pictures and documents for the model; they do not count to the output's cap."""
 
 
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """What a tool returns whose result comes later, from outside: the run ends `suspended` and goes on with it."""
+
+    token: str
+    """Names the call in `POST …/deferred/{token}`; never used twice in a session."""
+
+
 class Tool(Protocol):
     """`input` is an instance of `spec.input` and the call's own copy. Cancellation must end all the tool started."""
 
     spec: ToolSpec
 
-    async def run(self, input: Any, room: ToolRoom) -> Outcome: ...
+    async def run(self, input: Any, room: ToolRoom) -> Outcome | Deferred: ...
 
     def preview(self, input: Any) -> str | None:
         """What the call would change, for the person who is asked (a unified diff); None when it cannot tell."""
@@ -245,6 +255,47 @@ class Blobs(Protocol):
         ...
 
 
+# --- checkpoints --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that is about to be made or replaced."""
+
+    real: Path
+    """Resolved."""
+    before: bytes | None
+    """What it holds; None where there is none."""
+    mode: int | None
+    """Its permission bits."""
+    after: bytes
+    made: tuple[Path, ...] = ()
+    """Folders that were made for it, outermost first."""
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What came of keeping files around one command; complete when the command has been left."""
+
+    notices: list[Notice] = field(default_factory=list)
+
+
+class Checkpoints(Protocol):
+    """Keeps what files hold before a run changes them."""
+
+    def begin_run(self, run: str) -> None:
+        """What changes from now on belongs to the run of this id. Touches no disk."""
+        ...
+
+    def changing(self, change: FileChange) -> AbstractContextManager[None]:
+        """Keep what a file holds around its replacement. Blocking. Raises: ToolError; then it must not be replaced."""
+        ...
+
+    def around_command(self) -> AbstractAsyncContextManager[Coverage]:
+        """Keep what a command changes, as far as that can be told. Raises: ToolError; then it must not be run."""
+        ...
+
+
 # --- permission ---------------------------------------------------------------------------------------------------
 
 
@@ -262,7 +313,12 @@ class Deny:
     """For the model: who denied, why, and what not to repeat."""
 
 
-Decision: TypeAlias = Allow | Deny
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nobody answers now. The call stays open, its run ends `suspended` and goes on with the answer."""
+
+
+Decision: TypeAlias = Allow | Deny | Later
 
 
 class Gate(Protocol):
@@ -312,7 +368,17 @@ class Asker(Protocol):
         """Whether a request of this call is open, or was answered, since before the process was started."""
         ...
 
-    async def ask(self, question: Ask) -> Answer: ...
+    async def ask(self, question: Ask) -> Answer | Later: ...
+
+
+# --- what comes to a run from outside ---
+
+
+class Steered(Protocol):
+    """A prompt that is handed to the run that is going on."""
+
+    @property
+    def prompt_id(self) -> str: ...
 
 
 # --- the end of a run ---
@@ -329,6 +395,28 @@ class Ending(Protocol):
         """What to tell the model in place of ending with this text. Raises: RunFailed when that is of no use.
 
         `model` (`provider/model`) is named in the sentence of that error.
+        """
+        ...
+
+
+# --- the size of the context ---
+
+
+class Compactor(Protocol):
+    """Makes room in the context. What it did is in the transcript and in the journal when it returns."""
+
+    async def make_room(self, turn: int) -> None:
+        """Compact at the head of a turn, where the context is nearly full.
+
+        Raises: RunFailed when no compaction can help; Paused, StorageUnavailable.
+        """
+        ...
+
+    async def recover(self, turn: int) -> bool:
+        """Compact after a context did not fit; False when that is off, was done in this run already, or there is
+        nothing to compact.
+
+        Raises: RunFailed when it does not help; Paused, StorageUnavailable.
         """
         ...
 

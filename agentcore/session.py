@@ -23,6 +23,24 @@ class Settings(Value):
     expires_after_s: float | None = None
 
 
+class Submission(Value):
+    """A request under an `Idempotency-Key`: the same key with the same body asks for the same thing again."""
+
+    key: str
+    body_sha256: str
+    """Of the body's bytes, in hexadecimal."""
+
+
+class DeferredCall(Value):
+    """A tool call whose result comes later: `POST …/deferred/{token}` is it."""
+
+    token: str
+    call_id: str
+    tool_name: str
+    expires_at: float | None = None
+    """Unix time in seconds; without a result by then the call fails."""
+
+
 class Summary(Value):
     """One line of the session list. Times are Unix seconds."""
 
@@ -31,6 +49,8 @@ class Summary(Value):
     cwd: str
     created: float
     modified: float
+    fork_of: str | None = None
+    """The session whose history it began with."""
 
 
 class HistoryMessage(Value):
@@ -43,6 +63,8 @@ class HistoryMessage(Value):
     """Number of the event that completed it."""
     role: Literal["user", "assistant"]
     content: tuple[Block, ...]
+    display_text: str | None = None
+    """What the person typed, where it differs from the content."""
     source: str | None = None
     """Where a user's message came from."""
     prompt_id: str | None = None

@@ -31,6 +31,12 @@ class Verdict:
     text: str = ""
 
 
+OVERFLOW = Verdict(
+    Next.FAIL,
+    code="context_window_exceeded",
+    text="The conversation no longer fits the model's context window. Clear the session or start a new one.",
+)
+
 _STOPS: dict[str, Verdict] = {
     "end_turn": Verdict(Next.END, "end_turn"),
     "stop_sequence": Verdict(Next.END, "end_turn"),
@@ -39,11 +45,7 @@ _STOPS: dict[str, Verdict] = {
     "max_tokens": Verdict(Next.END, "max_tokens"),
     "refusal": Verdict(Next.END, "refusal"),
     "pause_turn": Verdict(Next.AGAIN),
-    "model_context_window_exceeded": Verdict(
-        Next.FAIL,
-        code="context_window_exceeded",
-        text="The conversation no longer fits the model's context window. Clear the session or start a new one.",
-    ),
+    "model_context_window_exceeded": OVERFLOW,
 }
 
 _TOLD: dict[str, str] = {

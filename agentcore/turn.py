@@ -183,6 +183,11 @@ def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
+def window_of(candidate: Candidate) -> int:
+    """Tokens that fit into a model's context."""
+    return candidate.provider.context_window(candidate.model) or DEFAULT_CONTEXT_WINDOW
+
+
 class Model:
     """Makes the model calls of one conversation. `draft` is what is being streamed right now, for late readers."""
 
@@ -195,6 +200,8 @@ class Model:
         self._repeats: dict[str, int] = {}
         """Of call ids that came again and again: the number that was given last."""
         self.draft: Draft | None = None
+        self.last_stop = ""
+        """Why the model stopped the last time."""
 
     async def attempt(self, turn: int, number: int, candidate: Candidate, request: ModelRequest) -> Verdict | Failure:
         """Ask one model once. With an answer store its message and say how the run goes on.
@@ -215,7 +222,7 @@ class Model:
             stop = CANCELLED
             raise
         finally:
-            self.draft = None
+            self.draft, self.last_stop = None, stop
             self._log.emit(timing.end(turn, stop, self._clock.monotonic()))
             if is_cut:
                 self._keep_text(turn, draft, mark=INTERRUPTED if stop == CANCELLED else "")
@@ -269,8 +276,14 @@ class Model:
                 assert_never(part)
 
     def _account(self, turn: int, candidate: Candidate, finished: Finished) -> None:
-        provider, spent = candidate.provider, finished.usage or Usage()
-        spent_usd = None if finished.usage is None else provider.cost_usd(candidate.model, spent)
+        spent = finished.usage or Usage()
+        self._report(turn, candidate, spent, is_counted=finished.usage is not None)
+        if finished.usage is not None:
+            self._transcript.measure(spent.context_tokens)
+
+    def _report(self, turn: int, candidate: Candidate, spent: Usage, *, is_counted: bool) -> None:
+        provider = candidate.provider
+        spent_usd = provider.cost_usd(candidate.model, spent) if is_counted else None
         self._ledger.spend(spent, spent_usd)
         self._log.emit(
             UsageReport(
@@ -281,7 +294,7 @@ class Model:
                 spent_usd=spent_usd,
                 cost_usd=self._ledger.total_cost_usd,
                 context_tokens=spent.context_tokens,
-                context_window=provider.context_window(candidate.model) or DEFAULT_CONTEXT_WINDOW,
+                context_window=window_of(candidate),
             )
         )
 
@@ -323,6 +336,24 @@ class Model:
             return
         self._log.emit(AssistantMessage(turn=turn, message=message, final=final))
         self._transcript.add_assistant(message)
+
+
+class SideModel(Model):
+    """Makes model calls beside the conversation: they are announced and paid for, and nothing of them is shown or
+    stored. As nothing is shown, a call that breaks off may be made again."""
+
+    answer: Finished
+    """Of the last call that was answered."""
+
+    def _show(self, attempt: _Attempt, part: ShownPart, now: float) -> None:
+        pass
+
+    def _account(self, turn: int, candidate: Candidate, finished: Finished) -> None:
+        self._report(turn, candidate, finished.usage or Usage(), is_counted=finished.usage is not None)
+
+    def _store(self, turn: int, message_id: str, candidate: Candidate, finished: Finished, ids: _CallIds) -> Verdict:
+        self.answer = finished
+        return Verdict(Next.END)
 
 
 def _renamed(block: Block, ids: _CallIds) -> Block:

@@ -9,23 +9,26 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count, takewhile
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import anyio
 
 from agentcore.candidates import Candidate, CoolDowns, choose
 from agentcore.errors import ProviderError
 from agentcore.events import Notice, Waiting, WaitingDetail, WaitingFor
-from agentcore.ports import Clock, EventLog, ModelRequest
+from agentcore.ports import Clock, EventLog, Finished, ModelRequest
 from agentcore.retry import Patience, attempts_for, cool_down_s, wait_s
 from agentcore.stops import Verdict
-from agentcore.turn import Failure, Model
+from agentcore.turn import Failure, Model, SideModel
 
 _AT_ONCE_S = 0.05  # what would be shown as 0.0 s
 
 
 class Paused(Exception):
     """The run stopped and stays open: the process is stopping."""
+
+
+MakeRequest: TypeAlias = Callable[[Candidate], ModelRequest]
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class Walk:
     model: Model
     candidates: Sequence[Candidate]
     """In order of preference, at least one."""
-    make_request: Callable[[Candidate], ModelRequest]
+    make_request: MakeRequest
     cool_downs: CoolDowns
     patience: Patience
     stopping: anyio.Event
@@ -48,12 +51,25 @@ class Walk:
     _told: set[str] = field(default_factory=set, init=False)
     """Labels of the models that the run was told to be left alone."""
 
+    @property
+    def nearest(self) -> Candidate:
+        """The model that the next call is made to first."""
+        return self._answering or choose(self.candidates, self.cool_downs, tried=()) or self.candidates[0]
+
     async def call(self, turn: int) -> Verdict:
         """Have the call answered; say how the run goes on. Raises: ProviderError, Paused, StorageUnavailable."""
+        return await self._call(turn, self.model, self.make_request)
+
+    async def call_beside(self, turn: int, side: SideModel, make_request: MakeRequest) -> Finished:
+        """Have another request answered on the same way, beside the conversation. Raises: as `call`."""
+        await self._call(turn, side, make_request)
+        return side.answer
+
+    async def _call(self, turn: int, model: Model, make_request: MakeRequest) -> Verdict:
         numbers, failed = count(1), dict[Candidate, ProviderError]()
         candidate = self._answering or self._first(turn)
         while True:
-            outcome = await self._ask(turn, candidate, numbers)
+            outcome = await self._ask(turn, candidate, numbers, model, make_request(candidate))
             if isinstance(outcome, Verdict):
                 self._answering = candidate
                 self.cool_downs.end(candidate)
@@ -66,11 +82,12 @@ class Walk:
         """The model that the run stays with: `provider/model`."""
         return (self._answering or self.candidates[0]).label
 
-    async def _ask(self, turn: int, candidate: Candidate, numbers: Iterator[int]) -> Verdict | Failure:
+    async def _ask(
+        self, turn: int, candidate: Candidate, numbers: Iterator[int], model: Model, request: ModelRequest
+    ) -> Verdict | Failure:
         """Ask one model until it answers, or has failed as often as it may."""
-        request = self.make_request(candidate)
         for asked in count(1):
-            outcome = await self.model.attempt(turn, next(numbers), candidate, request)
+            outcome = await model.attempt(turn, next(numbers), candidate, request)
             if isinstance(outcome, Verdict) or outcome.was_shown:
                 break
             delay_s = wait_s(outcome.error, asked, self.patience.chance)

@@ -14,11 +14,13 @@ from starlette.types import ASGIApp
 from agentcore.app import App, AppConfig
 from agentcore.errors import AgentError
 from agentcore.events import ServerStopping
+from agentcore.redaction import Redactor
 from agentcore.session import Settings
 from server import frames
 from server.collector import loading
 from server.guard import Admission, Guard
 from server.hub import Hub
+from server.idempotency import Answers, once
 from server.notes import DEMO, about_the_choice
 from server.problems import HANDLERS, edge
 from server.routes.all import ENDPOINTS
@@ -38,6 +40,7 @@ class Application:
         self._routes = Starlette(routes=[_route(endpoint) for endpoint in ENDPOINTS], exception_handlers=HANDLERS)
         self._routes.router.redirect_slashes = False  # a path that is not in the table is a 404, also with a slash
         self._routes.state.tickets = tickets
+        self._routes.state.redactor = Redactor({settings.token, *self.core.secrets})
         admission = Admission(
             token=settings.token,
             allowed_hosts=frozenset(settings.allowed_hosts),
@@ -70,7 +73,8 @@ class Application:
     async def start(self) -> None:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._routes.state.hub = hub = Hub(self.core, self._tasks)
-        self._tasks.start_soon(hub.watch_readers, name="watchdog of slow readers")
+        self._routes.state.answers = Answers(self.core.clock, self._tasks)
+        self._tasks.start_soon(hub.watch, name="watchdog of readers and sessions")
         self._tasks.start_soon(self.core.sweep, name="ending what a killed server left running")
         self._tasks.start_soon(self._warm, name="loading the provider")
         self._tasks.start_soon(self._look_nearby, name="asking the model servers on this machine")
@@ -82,6 +86,7 @@ class Application:
         tasks, self._tasks = self._tasks, None
         hub: Hub = self._routes.state.hub
         self.left_open = await hub.stop(frames.control(ServerStopping()))
+        self._routes.state.answers.close()
         await tasks.__aexit__(None, None, None)
         await self.core.close()
 
@@ -129,4 +134,5 @@ def _provider_of(model: str) -> str:
 
 
 def _route(endpoint: Endpoint) -> Route:
-    return Route(endpoint.path, edge(endpoint.handler), methods=[endpoint.method])
+    handler = once(endpoint) if endpoint.takes_key else endpoint.handler
+    return Route(endpoint.path, edge(handler), methods=[endpoint.method])

@@ -14,6 +14,7 @@ from server.settings import STATE_VARIABLE, CannotStart
 
 MODES = ("default", "accept-edits", "plan", "deny", "yolo")
 EXIT_CODES = "Exit codes: 0 answered, 1 error, 2 mistake here, 3 refusal, 4 max_tokens, 5 max_turns, 130 interrupted."
+SOUND = "Changes nothing. Exit codes: 0 sound, 1 something was found, 2 mistake here."
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OR_VARIABLE = f"default: {STATE_VARIABLE}, or the platform's folders"
 EXIT_USAGE = 2
@@ -36,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from server.models import main as tell_models
 
             return tell_models(as_json=arguments.json)
+        if arguments.command == "doctor":
+            from server.doctor import main as examine
+
+            return examine(arguments.session, as_json=arguments.json, state_dir=arguments.state_dir)
         raise CannotStart("Say what to do: agentcore serve, or agentcore run -p '…' (agentcore --help lists all).")
     except CannotStart as error:
         print(f"agentcore: {error}", file=sys.stderr)
@@ -57,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False, epilog=EXIT_CODES))
     models = commands.add_parser("models", help="list providers and models, and what they lack", allow_abbrev=False)
     models.add_argument("--json", action="store_true", help="for programs")
+    _add_doctor(commands.add_parser("doctor", help="look at a session on disk", allow_abbrev=False, epilog=SOUND))
     return parser
 
 
@@ -69,7 +75,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="P/M", help="provider and model of new sessions, or a short name; see agentcore models")
     add("--effort", choices=EFFORTS, help="reasoning effort of new sessions")
     add("--mode", choices=MODES, help="permission mode of new sessions (default: that of your settings, or default)")
-    add("--unattended", choices=("wait", "deny"), default="wait", help="when nobody answers (default: %(default)s)")
+    choices = ("wait", "deny", "defer")
+    add("--unattended", choices=choices, default="wait", help="when nobody answers (default: %(default)s)")
     token = parser.add_mutually_exclusive_group()
     token.add_argument("--token-file", type=Path, metavar="F", help="read the token from a file (chmod 600)")
     token.add_argument("--token", metavar="T", help="the token; other users can see it in the process list")
@@ -90,6 +97,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--allow-yolo", action="store_true", help="permit --mode yolo, which asks for no permissions")
     add("--cwd", type=Path, default=Path(), metavar="DIR", help="folder to work in (default: the current one)")
     add("--max-turns", type=int, metavar="N", help="model calls at most")
+    add("--state-dir", type=Path, metavar="DIR", help=f"sessions in DIR/data ({_OR_VARIABLE})")
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("session", metavar="SESSION", help="its id, a unique prefix of it, or latest")
+    add("--json", action="store_true", help="for programs")
     add("--state-dir", type=Path, metavar="DIR", help=f"sessions in DIR/data ({_OR_VARIABLE})")
 
 

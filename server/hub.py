@@ -4,13 +4,16 @@ Loading is the only thing that waits. One task group holds every run; nothing ru
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from agentcore.app import App
+from agentcore.errors import StorageUnavailable
+from agentcore.events import UserMessage
 from agentcore.session import Settings
 from server.bus import STALL_S
 from server.live import LiveSession
@@ -18,6 +21,8 @@ from server.problems import Problem
 
 logger = logging.getLogger(__name__)
 
+IDLE_S = 30 * 60.0  # the contract's patience with a loaded session that nobody uses
+TAKEN_OVER = "taken over by another server"
 BORDER_WAIT_S = 10.0  # the contract's bound: how long running turns may take to reach a border when stopping
 
 
@@ -33,18 +38,24 @@ class Hub:
 
     async def get(self, name: str) -> LiveSession:
         """A loaded session by id, unique prefix or `latest`. Raises: Problem `not_found` for one that is not loaded."""
-        live = self._live.get(name)
-        if live is not None:
-            return live
-        session_id = await self.app.resolve(name)
-        live = self._live.get(session_id)
+        live = self.find(name)
+        if live is None:
+            session_id = await self.app.resolve(name)
+            live = self.find(session_id)
         if live is None:
             hint = f'Session {session_id} is not loaded. Load it with POST /v1/sessions {{"resume": "{session_id}"}}.'
             raise Problem("not_found", hint)
+        live.used_at = self.app.clock.monotonic()
         return live
 
+    async def resolve(self, name: str) -> str:
+        """The id behind a name, loaded or not. Raises: NotFound, AmbiguousPrefix."""
+        return name if name in self._live else await self.app.resolve(name)
+
     def find(self, session_id: str) -> LiveSession | None:
-        return self._live.get(session_id)
+        """A loaded session by its whole id; one that another server has taken over is not loaded here any more."""
+        live = self._live.get(session_id)
+        return None if live is None or live.is_taken_over else live
 
     def __iter__(self) -> Iterator[LiveSession]:
         return iter(tuple(self._live.values()))
@@ -60,12 +71,18 @@ class Hub:
         self._live[live.id] = live
         return live
 
-    async def load(self, name: str) -> tuple[LiveSession, bool]:
-        """The session of that name, loaded if need be; and whether it was loaded already."""
+    async def load(self, name: str, *, takeover: bool = False) -> tuple[LiveSession, bool]:
+        """The session of that name, loaded if need be; and whether it was loaded already.
+
+        With `takeover` also one that another server holds: that one ends its run and has no further effect.
+        """
         self.refuse_draining()
         session_id = await self.app.resolve(name)
         loaded = self._live.get(session_id)
-        if loaded is not None and loaded.is_broken and not loaded.is_busy:
+        if loaded is not None and loaded.is_taken_over:
+            await self.close(loaded, TAKEN_OVER)
+            loaded = None
+        elif loaded is not None and loaded.is_broken and not loaded.is_busy:
             await self.close(loaded, "its journal could not be written")
             loaded = None
         if loaded is not None and not loaded.is_closing:
@@ -77,23 +94,67 @@ class Hub:
         self._opening.add(session_id)
         try:
             live = LiveSession(self._tasks, self.app.clock)
-            live.bind(await self.app.open(session_id, asker=live.requests))
+            live.bind(await self.app.open(session_id, asker=live.requests, takeover=takeover))
         finally:
             self._opening.discard(session_id)
         self._live[session_id] = live
         return live, False
 
+    async def fork(
+        self, name: str, at: str | int | None, given: Mapping[str, Any]
+    ) -> tuple[LiveSession, UserMessage | None]:
+        """Begin a session with the history of another, loaded or not, up to `at`; and the prompt that comes next there.
+
+        Raises: Problem `session_busy` while a run of it is going on.
+        """
+        self.refuse_draining()
+        session_id = await self.resolve(name)
+        original, size = self._live.get(session_id), None
+        if original is not None:
+            original.refuse_busy()
+            size = original.agent.log.size
+        live = LiveSession(self._tasks, self.app.clock)
+        agent, message = await self.app.fork(session_id, size, at, given, asker=live.requests)
+        live.bind(agent)
+        self._live[live.id] = live
+        return live, message
+
     async def close(self, live: LiveSession, reason: str) -> None:
         """Cancel the session's run, tell its readers, and unload it; the journal stays."""
         await live.close(reason)
-        self._live.pop(live.id, None)
+        self._forget(live)
 
-    async def watch_readers(self) -> None:
-        """End the connections of readers that cannot keep up, for as long as the hub lives."""
+    async def watch(self) -> None:
+        """End the connections of readers that cannot keep up, and tidy up, for as long as the hub lives."""
         while True:
             await anyio.sleep(STALL_S / 4)
             for live in self:
                 live.bus.drop_stalled(anyio.current_time())
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Let go of sessions that another server has taken over, unload those that nobody uses, and close what has
+        waited for its answer for too long."""
+        now = self.app.clock.monotonic()
+        for live in self:
+            if live.is_closing:
+                continue
+            if live.is_taken_over:
+                self._tasks.start_soon(self.close, live, TAKEN_OVER, name=f"end of {live.id}")
+            elif live.is_in_use:
+                live.used_at = now
+            elif now - live.used_at >= IDLE_S:
+                live.unload("idle")
+                self._forget(live)
+                continue
+            try:
+                live.expire()
+            except StorageUnavailable:
+                logger.warning("session %s: what expired stays open, its journal cannot be written", live.id)
+
+    def _forget(self, live: LiveSession) -> None:
+        if self._live.get(live.id) is live:
+            del self._live[live.id]
 
     # --- stopping ---
 

@@ -30,12 +30,22 @@ TICKET_FIELD = "ticket"  # a stream whose query has it can be opened without the
 ALWAYS = ("forbidden_host", "forbidden_origin", "internal")
 WITH_TOKEN = ("unauthorized",)
 WITH_INPUT = ("bad_request",)
+WITH_KEY = ("bad_request", "unprocessable", "draining")
 WITH_BODY = ("bad_request", "unsupported_media_type", "body_too_large")
 
 PARAMETERS: Mapping[str, str] = {
     "id": "The session: its id, a unique beginning of it, or `latest`.",
     "blob": "The SHA-256 of the bytes, in hexadecimal.",
     "request_id": "The permission request, `perm-3` for instance.",
+}
+KEY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": (
+        "Names this submission: the same key with the same body gets the first successful answer again for ten"
+        " minutes, also while the first request is still going on; with another body it is refused."
+    ),
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
 }
 HEADER_NAMES: Mapping[str, str] = {"last_event_id": "Last-Event-ID"}
 """Where a header's usual spelling is not its words with capitals."""
@@ -161,6 +171,8 @@ def _path_parameters(endpoint: Endpoint) -> Iterator[Schema]:
 
 
 def _query_and_headers(endpoint: Endpoint, models: ModelSchemas) -> Iterator[Schema]:
+    if endpoint.takes_key:
+        yield KEY
     for model, where in ((endpoint.query, "query"), (endpoint.headers, "header")):
         if model is None:
             continue
@@ -214,6 +226,8 @@ def _codes(endpoint: Endpoint) -> set[str]:
         codes.update(WITH_INPUT)
     if endpoint.body is not None or endpoint.raw_body:
         codes.update(WITH_BODY)
+    if endpoint.takes_key:
+        codes.update(WITH_KEY)
     return codes
 
 

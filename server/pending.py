@@ -47,6 +47,9 @@ class Pending:
         """The open row of a call."""
         return next((row for row in self._rows.values() if row.request.call_id == call_id), None)
 
+    def is_open(self, row: Row) -> bool:
+        return self._rows.get(row.request.request_id) is row
+
     def get(self, request_id: str) -> Row:
         """Look a row up. Raises: Problem with `already_resolved`, `permission_expired` or `not_found`."""
         row = self._rows.get(request_id)

@@ -8,6 +8,8 @@ class Phase(Enum):
     RUNNING = auto()
     INTERRUPTED = auto()
     """Loaded with a run that has no `done`: an answer or a resume goes on with it, a prompt or a cancel ends it."""
+    SUSPENDED = auto()
+    """Its run ended `suspended`: an answer or a resume goes on with the rest of it, a prompt or a cancel ends it."""
     CLOSING = auto()
     """Closed while a run was going on: waits for its end."""
     CLOSED = auto()
@@ -15,10 +17,14 @@ class Phase(Enum):
 
 class Signal(Enum):
     CLAIM = auto()
-    """A prompt, or the rest of an interrupted run, takes the session."""
+    """A prompt, or the rest of an interrupted or suspended run, takes the session."""
+    FOLLOW = auto()
+    """A run ended and the next one begins, in one step."""
     RUN_ENDED = auto()
+    RUN_SUSPENDED = auto()
+    """A run ended, and the rest of it is still to come."""
     ABANDON = auto()
-    """An interrupted run is ended without going on with it."""
+    """An interrupted or suspended run is ended without going on with it."""
     CLOSE = auto()
 
 
@@ -28,9 +34,15 @@ NEXT: dict[tuple[Phase, Signal], Phase] = {
     (Phase.INTERRUPTED, Signal.CLAIM): Phase.RUNNING,
     (Phase.INTERRUPTED, Signal.ABANDON): Phase.IDLE,
     (Phase.INTERRUPTED, Signal.CLOSE): Phase.CLOSED,
+    (Phase.SUSPENDED, Signal.CLAIM): Phase.RUNNING,
+    (Phase.SUSPENDED, Signal.ABANDON): Phase.IDLE,
+    (Phase.SUSPENDED, Signal.CLOSE): Phase.CLOSED,
+    (Phase.RUNNING, Signal.FOLLOW): Phase.RUNNING,
     (Phase.RUNNING, Signal.RUN_ENDED): Phase.IDLE,
+    (Phase.RUNNING, Signal.RUN_SUSPENDED): Phase.SUSPENDED,
     (Phase.RUNNING, Signal.CLOSE): Phase.CLOSING,
     (Phase.CLOSING, Signal.RUN_ENDED): Phase.CLOSED,
+    (Phase.CLOSING, Signal.RUN_SUSPENDED): Phase.CLOSED,
     (Phase.CLOSING, Signal.CLOSE): Phase.CLOSING,
     (Phase.CLOSED, Signal.CLOSE): Phase.CLOSED,
 }

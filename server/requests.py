@@ -11,7 +11,7 @@ import anyio
 
 from agentcore.errors import StorageUnavailable
 from agentcore.events import PermissionRequest, PermissionResolved, Resolution, Scope
-from agentcore.ports import Answer, Ask, Clock, EventLog
+from agentcore.ports import Answer, Ask, Clock, EventLog, Later
 from agentcore.session import Settings
 from server.pending import Pending, Row
 from server.problems import Problem
@@ -32,6 +32,8 @@ class Requests:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._waits: set[anyio.CancelScope] = set()
+        self._is_putting_off = False
 
     def bind(
         self,
@@ -58,24 +60,35 @@ class Requests:
     def was_asked(self, call_id: str) -> bool:
         return call_id in self._answered or self._pending.of_call(call_id) is not None
 
-    async def ask(self, question: Ask) -> Answer:
+    async def ask(self, question: Ask) -> Answer | Later:
         answered = self._answered.get(question.call.id)
         if answered is not None and answered.resolution != "cancelled":
             answer = _answer_of(answered)
         else:
-            answer = await self._wait(question)
+            waited = await self._wait(question)
+            if isinstance(waited, Later):
+                return waited
+            answer = waited
         self._answered.pop(question.call.id, None)
         return answer
 
-    async def _wait(self, question: Ask) -> Answer:
+    async def _wait(self, question: Ask) -> Answer | Later:
         row = self._pending.of_call(question.call.id) or self._add(question)
         if self._settings().unattended == "deny":
             reason = "nobody is there to answer: the session runs unattended"
             self._resolve(row, _resolved(row, "denied", answered_by=UNATTENDED, reason=reason))
+        if not row.reply.is_resolved and (self._is_putting_off or self._settings().unattended == "defer"):
+            return Later()
         expires_at = row.request.expires_at
-        with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())):
-            return await row.reply.wait()
+        with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())) as scope:
+            self._waits.add(scope)
+            try:
+                return await row.reply.wait()
+            finally:
+                self._waits.discard(scope)
         if not row.reply.is_resolved:
+            if not self._pending.is_open(row) or self._is_putting_off:
+                return Later()
             self._resolve(row, _resolved(row, "expired"))
         return await row.reply.wait()
 
@@ -114,7 +127,32 @@ class Requests:
             self._pending.take(resolved)
             self._log.say_last(resolved)
 
+    def put_off(self) -> None:
+        """Let no call of the run that is going on wait for its answer any more; the requests stay open."""
+        self._is_putting_off = True
+        self._wake()
+
+    def withdraw(self) -> None:
+        """Cancel what is open and let the calls that wait for it go on, without an answer."""
+        self.close_all("cancelled")
+        self._wake()
+
+    def begin_run(self) -> None:
+        """From now on calls wait for their answers again."""
+        self._is_putting_off = False
+
+    def expire_overdue(self) -> None:
+        """Close the requests whose time is over. Raises: StorageUnavailable."""
+        for request in self.open:
+            if request.expires_at is not None and request.expires_at <= self._clock.now():
+                row = self._pending.get(request.request_id)
+                self._resolve(row, _resolved(row, "expired"))
+
     # --- inside ---
+
+    def _wake(self) -> None:
+        for scope in self._waits:
+            scope.cancel()
 
     def _add(self, question: Ask) -> Row:
         seconds = self._settings().expires_after_s

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
-from agentcore.events import Mode, Partial, PermissionRequest, Scope, StopReason, Unattended
+from agentcore.events import Mode, Partial, PermissionRequest, QueuedPrompt, Scope, Skipped, StopReason, Unattended
 from agentcore.messages import BlobId
-from agentcore.session import HistoryMessage
+from agentcore.session import DeferredCall, HistoryMessage
 from agentcore.usage import Usage
 from agentcore.values import Value
 
@@ -19,7 +19,12 @@ MaxTurns = Annotated[int, Field(ge=1, le=10_000)]
 MaxTokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 ExpiresAfter = Annotated[float, Field(gt=0, le=31_536_000)]
+PromptId = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 Sequence = Annotated[int, Field(ge=0, le=2**53 - 1)]  # the largest whole number that every JSON reader keeps exact
+
+
+WhenBusy = Literal["reject", "queue", "steer", "interrupt"]
+WaitsFor = Literal["permission", "question", "retry", "tool", "queue"]
 
 
 class Empty(Value):
@@ -34,7 +39,8 @@ class SessionSettings(Value):
     effort: Effort | None = None
     mode: Mode | None = None
     unattended: Unattended | None = None
-    """What happens to a permission request that nobody answers: it waits, or it is denied at once."""
+    """What happens to a permission request that nobody answers: it waits, it is denied at once, or it is deferred, so
+    that the run ends `suspended` and goes on with the answer."""
     expires_after_s: ExpiresAfter | None = None
     """A permission request expires after so many seconds."""
     max_turns: MaxTurns | None = None
@@ -52,6 +58,8 @@ class CreateSession(SessionSettings):
     """Load this session: its id, a unique prefix of it, or `latest`."""
     continue_: Annotated[bool, Field(alias="continue")] = False
     """Load the session of this `cwd` that changed last."""
+    takeover: bool = False
+    """Load it also when another server holds it: that one ends its run `taken_over` and has no further effect."""
 
 
 def _describe_patch(schema: dict[str, Any]) -> None:
@@ -74,6 +82,14 @@ class PatchSession(SessionSettings):
         if nulls := sorted(name for name in self.model_fields_set if getattr(self, name) is None):
             raise ValueError(f"{', '.join(nulls)} cannot be null: leave it out to keep it, or send another value")
         return self
+
+
+class ForkBody(SessionSettings):
+    """Settings that are left out are those that the session has now."""
+
+    at: Annotated[str, StringConstraints(min_length=1, max_length=200)] | Annotated[int, Field(ge=0)] | None = None
+    """A message, by its id or its index in the history. One that begins a run: the fork is just before it. The last
+    one of a finished run: just behind it. Default: the end."""
 
 
 class AttachedBlob(Value):
@@ -121,9 +137,17 @@ class PromptBody(Value):
     """Pictures (PNG, JPEG, GIF, WebP), PDF and text files, for the model to see before the text."""
     wait: bool = False
     """Answer when the prompt is done, with its text."""
-    when_busy: Literal["reject"] = "reject"
+    when_busy: WhenBusy = "reject"
+    """What becomes of the prompt while a run is going on. `reject`: 409. `queue`: it waits for its own run. `steer`:
+    the run takes it at its next border, and calls that have not started are skipped. `interrupt`: the run is cancelled
+    and this one begins."""
     output_schema: dict[str, JsonValue] | None = None
     """JSON Schema of an object; the answer then carries `structured`, which satisfies it."""
+
+
+class UndoBody(Value):
+    dry_run: bool = False
+    """Only tell what would be restored, deleted and skipped."""
 
 
 class AnswerBody(Value):
@@ -143,6 +167,22 @@ class AnswerBody(Value):
     """The answer to a question."""
 
 
+class ReorderBody(Value):
+    order: Annotated[tuple[PromptId, ...], Field(min_length=1, max_length=100)]
+    """These run first, in this order; prompts that are not named follow as they were."""
+
+
+class EditBody(Value):
+    text: Annotated[str, StringConstraints(min_length=1, max_length=4_000_000)]
+
+
+class DeferredBody(Value):
+    """The result of a deferred call."""
+
+    output: Annotated[str, StringConstraints(max_length=4_000_000)]
+    is_error: bool = False
+
+
 class TicketBody(Value):
     session: SessionName | None = None
     """Good for this session's stream alone."""
@@ -156,6 +196,11 @@ class ListQuery(Value):
 class MessagesQuery(Value):
     after_seq: Sequence = 0
     limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class ExportQuery(Value):
+    format: Literal["jsonl", "markdown", "json"] = "jsonl"
+    """`jsonl`: every event; `json`: the session and its messages; `markdown`: a transcript to read."""
 
 
 class EventsQuery(Value):
@@ -217,7 +262,7 @@ class SessionState(Value):
     mode: Mode
     unattended: Unattended
     busy: bool
-    waiting_for: Literal["permission", "question", "retry"] | None = None
+    waiting_for: WaitsFor | None = None
     last_seq: int
     oldest_seq: int
     """The first number that the ring still holds."""
@@ -227,8 +272,24 @@ class SessionState(Value):
     pending_permissions: int
     interrupted: bool
     """A run is unfinished since the server stopped; resume it, answer its requests, or send a new prompt."""
+    suspended: bool = False
+    """The last run ended `suspended`; resume it, give it the answers it waits for, or cancel it."""
+    queued_prompts: int = 0
+    deferred: tuple[DeferredCall, ...] = ()
+    """Calls whose result comes from outside, by token."""
     created: float
     modified: float
+    fork_of: str | None = None
+    """The session whose history it began with."""
+
+
+class ForkAnswer(SessionState):
+    """The new session, and the prompt at `at` where it is one: to be edited and sent again."""
+
+    prompt: str | None = None
+    """What the person typed."""
+    attachments: tuple[AttachedBlob | AttachedData, ...] = ()
+    """What went with it, as a prompt of the new session takes it."""
 
 
 class SessionEntry(Value):
@@ -237,9 +298,11 @@ class SessionEntry(Value):
     cwd: str
     created: float
     modified: float
+    fork_of: str | None = None
+    """The session whose history it began with."""
     loaded: bool
     busy: bool
-    waiting_for: Literal["permission", "question", "retry"] | None = None
+    waiting_for: WaitsFor | None = None
 
 
 class SessionList(Value):
@@ -259,7 +322,9 @@ class PromptAccepted(Value):
     prompt_id: str
     after_seq: int
     """The last number before the prompt was accepted."""
-    disposition: Literal["started"] = "started"
+    disposition: Literal["started", "queued", "steering"] = "started"
+    """`queued`: it has its own run later. `steering`: the run that is going on takes it, and that run's `done` is its
+    end. `started` also says that it is the next one, because it interrupted a run."""
 
 
 class RunError(Value):
@@ -288,6 +353,21 @@ class CancelAnswer(Value):
     cancelled: bool
 
 
+class SuspendAnswer(Value):
+    suspending: bool
+    """A run is going on and stops at its next border. False: there was none."""
+
+
+class QueueList(Value):
+    queue: tuple[QueuedPrompt, ...]
+    """The prompt that runs next first."""
+
+
+class CompactAnswer(Value):
+    summary: str
+    """What the model goes on from."""
+
+
 class PermissionList(Value):
     permissions: tuple[PermissionRequest, ...]
 
@@ -301,6 +381,17 @@ class PermissionGranted(Value):
     error: str | None = None
 
 
+class UndoAnswer(Value):
+    """Paths are relative to the session's `cwd`."""
+
+    restored: tuple[str, ...]
+    """Hold again what they held before the run."""
+    deleted: tuple[str, ...]
+    """Were made by the run, and are gone."""
+    skipped: tuple[Skipped, ...]
+    """No longer hold what the agent left there, or cannot be changed: they are as they were."""
+
+
 class Snapshot(Value):
     """The first event of every stream: what a new client must know."""
 
@@ -308,4 +399,5 @@ class Snapshot(Value):
     last_seq: int
     session: SessionState
     permissions: tuple[PermissionRequest, ...]
+    queue: tuple[QueuedPrompt, ...] = ()
     partial: Partial | None = None

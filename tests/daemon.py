@@ -119,6 +119,12 @@ class Daemon:
 
     # --- what is on its disk ---
 
+    def configure(self, settings: str) -> None:
+        """Write the user's settings.toml; read at the next start."""
+        file = self.root / "config" / "agentcore" / "settings.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(settings)
+
     def script(self, name: str, script: dict[str, Any]) -> str:
         """Write a script into the work folder; return the name of the model that plays it."""
         self.cwd.mkdir(parents=True, exist_ok=True)

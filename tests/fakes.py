@@ -37,10 +37,10 @@ class Turn:
     parts: Sequence[StreamPart] = ()
     content: Sequence[Block] = ()
     stop: str = "end_turn"
+    usage: Usage | None = SPENT
+    """None: the vendor does not tell the tokens."""
     detail: str = ""
     """Why the vendor ended it."""
-    is_counted: bool = True
-    """The vendor tells the tokens."""
     opens: anyio.Event | None = None
     """Waited for before there is a stream."""
     closes: anyio.Event | None = None
@@ -78,6 +78,8 @@ class FakeProvider:
 
     def __init__(self, name: str = "fake", price_usd: float | None = None) -> None:
         self.name = name
+        self.window = 200_000
+        """Tokens of its context."""
         self.price_usd = price_usd
         """Of each call, whatever it used."""
         self.turns: list[Turn] = []
@@ -123,10 +125,10 @@ class FakeProvider:
             raise turn.fails
         if turn.breaks is not None:
             raise turn.breaks
-        yield Finished(tuple(turn.content), SPENT if turn.is_counted else None, turn.stop, turn.detail)
+        yield Finished(tuple(turn.content), turn.usage, turn.stop, turn.detail)
 
     def context_window(self, model: str) -> int | None:
-        return 1000
+        return self.window
 
     def has_structured_output(self, model: str) -> bool:
         return self.keeps_to_schema

@@ -101,6 +101,19 @@ PROMISES: dict[str, Promise] = {
         "A tool takes effect only when what led to it is on disk.",
         "crash/test_barriers.py::test_a_tool_takes_effect_only_when_what_led_to_it_is_durable",
     ),
+    "compaction-keeps": Promise(
+        "A summary takes the place of a conversation that is too long; what was not answered yet stays word for word.",
+        "core/test_compaction.py::"
+        "test_a_nearly_full_context_is_compacted_at_the_head_of_a_turn_and_the_new_prompt_held_aside",
+    ),
+    "compaction-ends": Promise(
+        "A context that no summary makes small enough ends the run with its cause and is not compacted for ever.",
+        "core/test_compaction.py::test_a_context_that_stays_nearly_full_is_not_compacted_for_ever",
+    ),
+    "compaction-survives": Promise(
+        "After a restart the model gets the compacted context as before, and a compaction cut off has changed nothing.",
+        "crash/test_killed_compaction.py::test_a_server_killed_while_it_compacts_has_changed_nothing",
+    ),
     "torn-tail": Promise(
         "A torn last line is set aside and everything before it is intact; other damage is refused by its line.",
         "crash/test_torn_tail.py::test_a_last_line_cut_at_any_byte_is_set_aside_and_the_rest_is_intact",
@@ -112,6 +125,34 @@ PROMISES: dict[str, Promise] = {
     "one-owner": Promise(
         "Two servers on the same folders share the list but no session.",
         "server/test_stopping.py::test_two_servers_on_the_same_folders_share_the_list_but_no_session",
+    ),
+    "takeover": Promise(
+        "A session can be taken from another server, which then ends its run and has no further effect.",
+        "crash/test_takeover.py::test_a_second_server_is_refused_until_it_takes_over_and_then_the_old_one_ends",
+    ),
+    "stale-owner": Promise(
+        "A server that wakes up after a takeover changes nothing any more.",
+        "crash/test_takeover.py::test_a_stopped_server_that_wakes_up_has_no_effect_any_more",
+    ),
+    "takeover-loses-nothing": Promise(
+        "Every line that was acknowledged counts, however a takeover falls; a killed one leaves a loadable session.",
+        "crash/test_takeover.py::test_every_line_that_was_acknowledged_counts_however_the_takeover_falls",
+    ),
+    "transcript-mended": Promise(
+        "Whatever is wrong with a transcript is mended in one pass, and a sound one is left as it is.",
+        "core/test_validator.py::test_whatever_the_damage_one_pass_mends_all_and_a_second_one_nothing",
+    ),
+    "failed-prompt-left-out": Promise(
+        "A prompt that failed before any answer is not told to the model again after a load.",
+        "core/test_unheard.py::test_a_prompt_that_failed_is_told_while_the_context_lasts_and_left_out_after_a_load",
+    ),
+    "idle-unloaded": Promise(
+        "A session that nobody uses is unloaded after 30 minutes.",
+        "server/test_unloading.py::test_a_session_that_nobody_uses_is_unloaded_after_half_an_hour_and_says_so",
+    ),
+    "doctor": Promise(
+        "`agentcore doctor` names what is wrong with a session and what to do, and changes nothing.",
+        "server/test_doctor.py::test_damage_is_named_with_what_to_do",
     ),
     "stopping-is-not-cancelling": Promise(
         "What waits when the server stops is left as it is and offered again.",
@@ -179,6 +220,101 @@ PROMISES: dict[str, Promise] = {
     "tree-dies": Promise(
         "A command and all it started end with its call.",
         "core/test_cancel.py::test_a_running_command_keeps_what_it_printed_and_dies",
+    ),
+    # sent again, and copied
+    "sent-again-runs-once": Promise(
+        "What is sent again under its key has its effect once and gets the first answer.",
+        "server/test_idempotency_http.py::test_of_twenty_sendings_of_one_prompt_one_runs_and_all_get_its_answer",
+    ),
+    "sent-again-after-a-crash": Promise(
+        "A prompt whose answer was lost with the server runs once when it is sent again.",
+        "server/test_idempotency_http.py::test_a_prompt_that_was_accepted_before_the_server_was_killed_runs_once",
+    ),
+    "own-end-after-a-crash": Promise(
+        "Who waits for a prompt under a key gets its own end, also after the server was killed.",
+        "server/test_idempotency_http.py::test_who_waits_gets_the_own_end_of_the_prompt_after_the_server_was_killed",
+    ),
+    "fork-is-whole": Promise(
+        "A fork is there whole or not at all.",
+        "crash/test_killed_fork.py::test_a_fork_that_is_killed_anywhere_is_there_whole_or_not_at_all",
+    ),
+    "fork-anywhere": Promise(
+        "A fork at any border of any story is a valid session with the history up to there.",
+        "core/test_fork.py::test_a_fork_at_any_border_of_any_story_can_be_prompted",
+    ),
+    "fork-never-widens": Promise(
+        "What was granted, spent, asked or queued stays behind in the original.",
+        "core/test_fork.py::test_what_was_spent_granted_and_asked_stays_behind",
+    ),
+    "export-without-secrets": Promise(
+        "An export holds no secret that is known as one.",
+        "server/test_export_http.py::test_no_known_secret_leaves",
+    ),
+    # what waits
+    "queued-prompts-run": Promise(
+        "Of many prompts at once, of all four kinds, none is lost and none runs twice.",
+        "server/test_queue_http.py::test_of_twenty_prompts_at_once_none_is_lost_and_none_runs_twice",
+    ),
+    "queue-without-a-gap": Promise(
+        "Queued prompts run in order, and between them the session is never idle.",
+        "core/test_queue.py::test_queued_prompts_run_in_order_and_the_session_is_not_idle_between_them",
+    ),
+    "queue-survives": Promise(
+        "The queue, and a message to the run, are there after a kill and after a stop.",
+        "crash/test_killed_while_it_waits.py::test_the_queue_and_a_message_to_the_run_are_there_again",
+    ),
+    "accepted-runs-first": Promise(
+        "A prompt that was accepted and had not begun when the process died has its own run before the next one.",
+        "crash/test_killed_while_it_waits.py::test_a_prompt_behind_one_that_never_began_runs_after_it",
+    ),
+    "steer-never-lost": Promise(
+        "A message to a run is taken by it or has its own run, whenever it comes.",
+        "core/test_steer.py::test_the_instant_of_the_end_loses_nothing",
+    ),
+    "interrupt-is-one-step": Promise(
+        "A prompt that interrupts is in the journal before anything is cancelled, and runs next.",
+        "core/test_queue.py::test_an_interrupting_prompt_is_in_the_journal_before_the_run_is_cancelled_and_runs_next",
+    ),
+    "suspended-goes-on": Promise(
+        "A suspended run and what was put off are there after a kill and after a stop; the answer goes on with it.",
+        "crash/test_killed_while_it_waits.py::test_a_suspended_run_and_what_was_put_off_are_there_again",
+    ),
+    "deferred-runs-once": Promise(
+        "A deferred call is never run again, and its run goes on with the last answer.",
+        "core/test_deferral.py::test_deferred_calls_survive_a_restart_and_are_never_run_again",
+    ),
+    "killed-anywhere-while-it-waits": Promise(
+        "Killed behind any line of a story of queue, steering, suspension and deferral, nothing is lost or repeated.",
+        "crash/test_every_prefix_of_what_waits.py::test_a_kill_behind_any_line_loses_no_prompt_and_repeats_no_effect",
+    ),
+    # undo
+    "undo-spares-people": Promise(
+        "An undo takes back what the agent left and nothing that a person did since.",
+        "core/test_checkpoints.py::test_a_file_that_no_longer_holds_what_the_agent_left_stays",
+    ),
+    "undo-after-a-kill": Promise(
+        "Killed at any point of a change, the undo restores what was there and takes nothing unknown.",
+        "core/test_checkpoints.py::test_a_kill_at_any_point_of_a_change_leaves_the_undo_honest",
+    ),
+    "undo-covers-commands": Promise(
+        "In a git work tree an undo takes back what commands did to files.",
+        "core/test_checkpoints.py::test_what_a_command_did_in_a_work_tree_is_taken_back",
+    ),
+    "undo-confined": Promise(
+        "An undo follows no link and touches no closed or protected place.",
+        "core/test_checkpoints.py::test_no_link_is_followed_on_the_way_back",
+    ),
+    "kept-before-changed": Promise(
+        "A file whose content cannot be kept is not changed.",
+        "core/test_checkpoints.py::test_a_file_that_cannot_be_kept_is_not_changed",
+    ),
+    "hostile-repository": Promise(
+        "Nothing of a repository's own configuration runs when it is looked at.",
+        "core/test_checkpoints.py::test_nothing_of_a_hostile_repository_runs",
+    ),
+    "undo-is-told": Promise(
+        "The model learns of an undo with the next prompt, once, also after a restart.",
+        "crash/test_killed_undo.py::test_the_note_about_an_undo_survives_a_kill_and_is_told_once",
     ),
     # clients
     "cursor-after-handling": Promise(

@@ -10,13 +10,42 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"values", "ids", "messages", "events", "errors", "replies", "usage", "session", "encoding"}),
-    frozenset({"ports", "caps", "clock", "confined", "folders", "images", "media", "schema_check"}),
     frozenset(
-        {"transcript", "attached", "stops", "retry", "candidates", "turn", "walk", "call", "batch", "loop", "budget"}
+        {
+            "ports",
+            "caps",
+            "clock",
+            "confined",
+            "estimate",
+            "files",
+            "folders",
+            "images",
+            "media",
+            "redaction",
+            "schema_check",
+        }
     ),
-    frozenset({"permissions", "settings", "configuration", "structured", "instructions"}),
-    frozenset({"providers", "tools", "sessions"}),
-    frozenset({"agent", "app", "attachments"}),
+    frozenset(
+        {
+            "transcript",
+            "attached",
+            "validator",
+            "stops",
+            "retry",
+            "candidates",
+            "turn",
+            "walk",
+            "call",
+            "batch",
+            "loop",
+            "budget",
+            "inbox",
+            "deferrals",
+        }
+    ),
+    frozenset({"permissions", "compaction", "settings", "configuration", "structured", "instructions", "notes"}),
+    frozenset({"providers", "tools", "sessions", "checkpoints"}),
+    frozenset({"agent", "doctor", "run", "app", "attachments"}),
 )
 SEPARATE = (4,)
 """Layers whose rooms do not know each other. (In L3 `settings` writes the rules that `permissions` reads.)"""

@@ -18,7 +18,7 @@ from agentcore.permissions.decision import Facts, Opinion, Outlook, Stance, judg
 from agentcore.permissions.protected import is_protected_as_given, is_protected_place
 from agentcore.permissions.rules import Rule, narrowest_rule
 from agentcore.permissions.workspace import OutsideRoots, Workspace
-from agentcore.ports import Allow, Answer, Ask, Asker, Decision, Deny, Tool, ToolSpec
+from agentcore.ports import Allow, Answer, Ask, Asker, Decision, Deny, Later, Tool, ToolSpec
 
 _NOT_AGAIN = "Do not try the same call again; find another way or ask the user what to do."
 
@@ -69,7 +69,8 @@ class SessionGate:
             suggested_rules=(str(narrowest_rule(effective)),) if opinion.is_grantable else (),
             display=await to_thread.run_sync(tool.preview, input),  # it reads files
         )
-        return _decision(await self._asker.ask(question), tool.spec)
+        answer = await self._asker.ask(question)
+        return answer if isinstance(answer, Later) else _decision(answer, tool.spec)
 
     def check_replacement(self, asked: ToolCall, input: Mapping[str, JsonValue], spec: ToolSpec) -> None:
         """Check an input that a person puts in the place of the one that was asked about. Raises: Unprocessable.

@@ -46,6 +46,19 @@ class BlobStore:
         except OSError as error:
             raise KeyError(blob) from error
 
+    def adopt(self, other: "BlobStore") -> None:
+        """Hold what another session holds: the same files, as they never change, or copies where that cannot be."""
+        names = [path.name for path in other._folder.glob("*") if _NAME.fullmatch(path.name)]
+        if not names:
+            return
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            try:
+                os.link(other._folder / name, self._folder / name)
+            except OSError:
+                _write(self._folder / name, (other._folder / name).read_bytes())
+        sync_folder(self._folder)
+
     def sweep(self) -> None:
         """Remove what a killed `put` left half made; for the owner of the session, before the first `put`."""
         for path in self._folder.glob(_HALF_MADE):

@@ -18,10 +18,10 @@ def display(lines: Iterable[bytes], *, after_seq: int = 0, limit: int | None = N
     A batch that is still running shows the results that are in. `after_seq` leaves out what was complete by then;
     `limit` keeps the first so many of the rest, and no line is read behind them.
     """
-    return list(islice((message for message in _messages(lines) if message.seq > after_seq), limit))
+    return list(islice((message for message in messages_of(lines) if message.seq > after_seq), limit))
 
 
-def _messages(lines: Iterable[bytes]) -> Iterator[HistoryMessage]:
+def messages_of(lines: Iterable[bytes]) -> Iterator[HistoryMessage]:
     """Each message when it is complete; held meanwhile are only the last one and its results."""
     said: HistoryMessage | None = None
     batch: list[ToolEnd] = []
@@ -58,6 +58,7 @@ def _said(event: UserMessage | AssistantMessage, index: int) -> HistoryMessage:
                 seq=event.seq,
                 role="user",
                 content=content,
+                display_text=event.display_text,
                 source=source,
                 prompt_id=prompt_id,
             )

@@ -3,28 +3,36 @@
 There is no second store to disagree with: the live session keeps the same facts by the same rules.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
 from pydantic_core import from_json
 
 from agentcore.budget import Ledger
+from agentcore.deferrals import Deferrals
 from agentcore.encoding import head_of
 from agentcore.errors import JournalDamaged
 from agentcore.events import (
     EVENTS,
     AssistantMessage,
     Cleared,
+    Compacted,
+    CompactionStart,
     Done,
+    Error,
     ModelEnd,
     ModelStart,
     NumberedEvent,
     PermissionRequest,
     PermissionResolved,
+    QueueUpdate,
     Resolution,
     SessionUpdated,
     Status,
+    StopReason,
+    Todo,
     ToolEnd,
     ToolStart,
     TurnEnd,
@@ -32,6 +40,8 @@ from agentcore.events import (
     UsageReport,
     UserMessage,
 )
+from agentcore.inbox import Inbox
+from agentcore.messages import Message, ToolResult
 from agentcore.session import Settings
 from agentcore.sessions.journal import damaged
 from agentcore.sessions.log import STRIDE
@@ -39,19 +49,27 @@ from agentcore.sessions.records import (
     FORMAT,
     RECORD_TYPES,
     RECORDS,
+    Begin,
     Context,
+    Deferral,
     Grant,
+    Lease,
     Load,
     Meta,
+    Note,
     Prompt,
     Record,
     Repair,
     Reserve,
 )
+from agentcore.sessions.submissions import Submissions
+from agentcore.sessions.unheard import Unheard
+from agentcore.sessions.waiting import WaitingPrompts
 from agentcore.transcript import Transcript
+from agentcore.validator import LOST_RESULT
 
 TITLE_CHARS = 80
-_NO_STATE = frozenset({"notice", "error", "todo", "session_closed"})
+_NO_STATE = frozenset({"notice", "session_closed", "undone"})
 _STATE = frozenset(str(kind.model_fields["type"].default) for kind in get_args(NumberedEvent)) - _NO_STATE
 
 
@@ -62,6 +80,12 @@ class OpenRun:
     prompt: Prompt
     has_message: bool = False
     """Its user message is in the transcript."""
+    steered: list[str] = field(default_factory=list)
+    """Ids of the prompts that it took while it went on."""
+    is_cancelled: bool = False
+    """A prompt was accepted that interrupts it: it is not to be gone on with."""
+    is_suspended: bool = False
+    """It had its `done`; the rest of it is a run of its own."""
 
 
 @dataclass(slots=True)
@@ -85,7 +109,9 @@ class History:
     is_unanswered: bool = False
     """The last turn's model call has not answered: failed, cut, or not even begun."""
     is_calling: bool = False
-    """Its model call has no `model_end`."""
+    """A model call has no `model_end`."""
+    compacting: CompactionStart | None = None
+    """A compaction that has no `compacted`; the model calls in it are none of the turn's."""
     last_stop: str = ""
     """The stop reason of the last `model_end`."""
     was_busy: bool = False
@@ -95,6 +121,17 @@ class History:
     requests: int = 0
     """The highest N of any `perm-N`."""
     grants: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What the model learns with the next prompt, oldest first."""
+    queue: WaitingPrompts = field(default_factory=WaitingPrompts)
+    inbox: Inbox[Prompt] = field(default_factory=Inbox)
+    """Prompts that wait for the run that is going on to take them."""
+    deferrals: Deferrals = field(default_factory=Deferrals)
+    unheard: Unheard = field(default_factory=Unheard)
+    findings: Counter[str] = field(default_factory=Counter)
+    """Damage of the transcript that was mended on the way and that no `repair` record tells yet, by its kind."""
+    submissions: Submissions = field(default_factory=Submissions)
+    """The prompts that came under a key."""
     last_seq: int = 0
     reserved: int = 0
     modified: float = 0.0
@@ -123,6 +160,7 @@ def fold(lines: Iterable[bytes]) -> History:
                 raise damaged(number) from error
     if history is None:
         raise damaged(1)
+    history.unheard.leave_out(history.transcript)
     return history
 
 
@@ -168,19 +206,26 @@ def _apply_record(history: History, record: Record) -> None:
         case Context():
             history.context = record
         case Prompt():
-            history.run = OpenRun(record)
-            history.ledger.begin_run()
-            history.is_unanswered = False
+            accept(history, record)
             history.modified = record.ts
-            if history.settings.title is None:
-                history.settings = history.settings.model_copy(update={"title": title_from(record.text)})
+        case Begin():
+            begin(history, record)
+        case Deferral(call=call):
+            history.deferrals.add(call)
+            history.started.discard(call.call_id)
         case Load(base=base):
             history.reserved = max(history.reserved, base + STRIDE - 1)
+            history.unheard.leave_out(history.transcript)
         case Reserve(until=until):
             history.reserved = max(history.reserved, until)
         case Grant(rule=rule):
             history.grants.append(rule)
-        case Repair():
+        case Note(text=text):
+            history.notes.append(text)
+        case Repair(messages=messages):
+            if messages is not None:
+                mended(history, messages)
+        case Lease():
             pass
         case Meta():
             raise ValueError("a second meta line")
@@ -201,10 +246,20 @@ def _apply_permission(history: History, event: PermissionRequest | PermissionRes
 def _apply_to_run(history: History, event: NumberedEvent) -> None:
     transcript, ledger = history.transcript, history.ledger
     match event:
-        case UserMessage(id=message_id, content=content):
+        case UserMessage(id=message_id, content=content, prompt_id=prompt_id, source=source):
+            _close_calls(history)
             transcript.add_user(message_id, content)
+            notes = len(history.notes) if source == "prompt" else 0
+            history.unheard.asked(transcript, len(content) - notes)
+            if source == "prompt":
+                history.notes.clear()  # they were in front of it
+            history.submissions.taken(prompt_id)
             if history.run is not None:
                 history.run.has_message = True
+                if prompt_id is not None and history.inbox.took(prompt_id):
+                    history.run.steered.append(prompt_id)
+        case QueueUpdate(queue=queue):
+            history.queue.keep([prompt.prompt_id for prompt in queue])
         case Status(busy=busy):
             history.was_busy = busy
         case TurnStart(turn=turn):
@@ -215,29 +270,114 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
         case ModelStart():
             history.is_calling = True
         case ModelEnd(stop_reason=stop):
-            history.is_calling, history.last_stop = False, stop
+            history.is_calling = False
+            if history.compacting is None:
+                history.last_stop = stop
+        case CompactionStart(trigger=trigger):
+            history.compacting = event
+            ledger.has_overflowed = ledger.has_overflowed or trigger == "overflow"
+        case Compacted():
+            history.compacting = None
+            if event.message is not None:
+                _close_calls(history)
+                transcript.compact(event.message, event.kept)
+                history.unheard.forget()
+        case Todo(items=items):
+            transcript.todos = items
         case AssistantMessage(message=message):
+            _close_calls(history)
             transcript.add_assistant(message)
+            history.unheard.answered()
             ledger.text = message.text
             history.is_unanswered = False
         case UsageReport(spent=spent, spent_usd=spent_usd):
             ledger.spend(spent, spent_usd)
-            history.is_unanswered = False
+            if history.compacting is None:
+                transcript.measure(event.context_tokens)
+                history.is_unanswered = False
         case ToolStart(call_id=call_id):
             history.started.add(call_id)
         case ToolEnd(call_id=call_id):
-            transcript.add_result(event.result())
+            if transcript.is_open(call_id):
+                transcript.add_result(event.result())
+            else:
+                history.findings["orphan_result"] += 1
             history.started.discard(call_id)
+            history.deferrals.settle(call_id)
             history.answered.pop(call_id, None)
+        case Error():
+            history.submissions.failed(event)
         case Done():
-            history.run = None
+            history.submissions.ended(event, event.ts)
+            end(history, event.stop_reason)
+            history.unheard.ended(event.stop_reason)
+            if event.stop_reason != "suspended":
+                _close_calls(history)
         case Cleared():
             transcript.clear()
+            history.unheard.forget()
             history.context = None
         case SessionUpdated():
             history.settings = updated(history.settings, event)
         case _:
             pass
+
+
+def mended(history: History, messages: Sequence[Message]) -> None:
+    """The transcript was mended: these are its messages."""
+    history.transcript.mend(messages)
+    history.unheard.forget()
+    history.findings.clear()
+
+
+def _close_calls(history: History) -> None:
+    """Answer the calls that a damaged journal leaves open where none may be."""
+    for call in history.transcript.open_calls:
+        history.transcript.add_result(ToolResult(call_id=call.id, content=LOST_RESULT, is_error=True))
+        history.findings["missing_result"] += 1
+
+
+def accept(history: History, prompt: Prompt) -> None:
+    """A prompt is in the journal - or, under an id of the queue, a changed one."""
+    if history.queue.find(prompt.prompt_id) is None:
+        history.submissions.accepted(prompt)
+    match prompt.disposition:
+        case "started":
+            history.run = OpenRun(prompt)
+            history.ledger.begin_run()
+            history.is_unanswered = False
+        case "steering":
+            history.inbox.put(prompt)
+        case "interrupting" if history.run is not None:
+            history.run.is_cancelled = True
+            history.queue.add(prompt)
+        case _:
+            history.queue.add(prompt)
+    if history.settings.title is None:
+        history.settings = history.settings.model_copy(update={"title": title_from(prompt.text)})
+
+
+def begin(history: History, record: Begin) -> None:
+    """A queued prompt has its run, or a suspended run goes on under its new name. Raises: ValueError for neither."""
+    prompt, run = history.queue.take(record.prompt_id), history.run
+    if prompt is not None:
+        history.run = OpenRun(prompt)
+        history.ledger.begin_run()
+        history.is_unanswered = False
+    elif run is not None and run.is_suspended and run.prompt.prompt_id == record.prompt_id:
+        history.run = OpenRun(run.prompt.model_copy(update={"run_id": record.run_id}), has_message=run.has_message)
+        history.ledger.go_on()
+    else:
+        raise ValueError(f"no prompt {record.prompt_id} waits")
+
+
+def end(history: History, reason: StopReason) -> None:
+    """A run has its `done`. What it did not take of its inbox is next in the queue, unless it goes on with it."""
+    if reason == "suspended" and history.run is not None:
+        history.run.is_suspended = True
+    else:
+        history.run = None
+        history.queue.put_first(history.inbox.take())
 
 
 def updated(settings: Settings, change: SessionUpdated) -> Settings:

@@ -4,17 +4,18 @@ An index that is rebuilt from the files when it is missing or stale, and never w
 that two workers may list at once. Blocks: call it in a worker.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic_core import from_json
 
+from agentcore.errors import JournalDamaged
 from agentcore.session import Summary
 from agentcore.sessions.fold import title_from
 from agentcore.sessions.reading import first_line, read_lines, whole_size
 from agentcore.sessions.records import Meta
+from agentcore.sessions.segments import State, state_of
 
 _TITLE = b'{"type":"session_updated"'
 _PROMPT = b'{"type":"prompt"'
@@ -24,7 +25,7 @@ _PROMPT = b'{"type":"prompt"'
 class _Seen:
     """What the first `size` bytes of a journal say, all of them whole lines."""
 
-    inode: int
+    identity: int
     size: int
     summary: Summary
 
@@ -41,17 +42,17 @@ class Listing:
 
     def _look(self, path: Path) -> _Seen | None:
         try:
-            stat = path.stat()
+            state = state_of(path)
             seen = self._seen.get(path)
-            if seen is None or seen.inode != stat.st_ino or seen.size > stat.st_size:
-                seen = _begin(path, stat)
-            is_new = (seen.size, seen.summary.modified) != (stat.st_size, _modified(stat))
-            return _go_on(path, seen, stat) if is_new else seen
-        except (OSError, ValueError):
+            if seen is None or seen.identity != state.identity or seen.size > state.size:
+                seen = _begin(path, state)
+            is_new = (seen.size, seen.summary.modified) != (state.size, _modified(state))
+            return _go_on(path, seen, state) if is_new else seen
+        except (OSError, ValueError, JournalDamaged):
             return None
 
 
-def _begin(path: Path, stat: os.stat_result) -> _Seen:
+def _begin(path: Path, state: State) -> _Seen:
     """Read the first line. Raises: ValueError when there is none that makes sense."""
     line = first_line(path) or b""
     meta = Meta.model_validate_json(line, extra="ignore")
@@ -60,17 +61,18 @@ def _begin(path: Path, stat: os.stat_result) -> _Seen:
         title=meta.settings.title,
         cwd=meta.cwd,
         created=meta.created,
-        modified=_modified(stat),
+        modified=_modified(state),
+        fork_of=meta.fork_of,
     )
-    return _Seen(stat.st_ino, len(line) + 1, summary)
+    return _Seen(state.identity, len(line) + 1, summary)
 
 
-def _go_on(path: Path, seen: _Seen, stat: os.stat_result) -> _Seen:
+def _go_on(path: Path, seen: _Seen, state: State) -> _Seen:
     """Read what was appended since."""
     size = whole_size(path)
     title = _title(read_lines(path, size, seen.size), seen.summary.title)
-    changed = {"title": title, "modified": _modified(stat)}
-    return _Seen(seen.inode, size, seen.summary.model_copy(update=changed))
+    changed = {"title": title, "modified": _modified(state)}
+    return _Seen(seen.identity, size, seen.summary.model_copy(update=changed))
 
 
 def _title(lines: Iterable[bytes], title: str | None) -> str | None:
@@ -93,5 +95,5 @@ def _text(line: bytes, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _modified(stat: os.stat_result) -> float:
-    return round(stat.st_mtime, 3)
+def _modified(state: State) -> float:
+    return round(state.modified_ns / 1e9, 3)

@@ -50,6 +50,11 @@ class JournalLog:
         return self._journal.is_broken
 
     @property
+    def is_taken_over(self) -> bool:
+        """Another process owns the session now; asked often, so it costs as much as reading memory."""
+        return self._journal.lease.is_lost
+
+    @property
     def size(self) -> int:
         """Bytes of the journal: how far a reader may read."""
         return self._journal.size
@@ -65,6 +70,8 @@ class JournalLog:
         return leave
 
     def emit(self, event: Event) -> int:
+        if not event.durable and not self._is_closed:
+            self._journal.check_owner()
         return self._publish(event, journaled=event.durable)
 
     def say_last(self, event: Event) -> int:
@@ -81,9 +88,11 @@ class JournalLog:
             self._journal.append(encode_record(record))
 
     async def sync(self) -> None:
+        self._journal.check_owner()
         if self._journal.needs_sync and not self._is_closed:
             with self._journal.descriptor() as file:
                 await anyio.to_thread.run_sync(self._journal.sync, file)
+            self._journal.check_owner()  # last: what the caller does next may be an effect
 
     def close(self) -> None:
         """Take nothing more: what happens after this leaves no trace, as if the process had been killed here."""

@@ -1,7 +1,8 @@
 """Reads a journal that somebody may be writing: line by line, from the right place, never the whole file at once.
 
+A journal is named by the path of its first file, and read through all its files (`segments`), each up to its end.
 Knows lines and the numbers at their heads. All of it blocks: call it in a worker. A line without its newline is not
-there yet. Numbers grow through the file; records have none.
+there yet. Numbers grow through the journal; records have none.
 """
 
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agentcore.encoding import head_of
+from agentcore.sessions.segments import Segment, segments_of
 
 PIECE_BYTES = 512 * 1024  # what one reader may hold, however far behind it is; smaller costs time (measured)
 _READ_BYTES = 64 * 1024  # of file at a time
@@ -18,20 +20,20 @@ _NEAR_BYTES = 16 * 1024  # closer than this, reading on is quicker than searchin
 
 def read_lines(path: Path, end: int | None = None, start: int = 0) -> Iterator[bytes]:
     """The whole lines from byte `start` up to byte `end` (default: all), without their newlines."""
-    with path.open("rb", buffering=_READ_BYTES) as file:
-        file.seek(start)
-        for line in file:
-            start += len(line)
-            if not line.endswith(b"\n") or (end is not None and start > end):
-                return
-            yield line[:-1]
+    for segment in segments_of(path):
+        if segment.size is not None and start >= segment.start + segment.size:
+            continue
+        if end is not None and end <= segment.start:
+            return
+        ends = [size for size in (segment.size, None if end is None else end - segment.start) if size is not None]
+        yield from _lines(segment.path, max(0, start - segment.start), min(ends, default=None))
 
 
 def read_after(path: Path, seq: int, before: int) -> list[bytes]:
     """The next events with numbers above `seq` and below `before`: about PIECE_BYTES, one event at least, or none."""
     piece: list[bytes] = []
     size = 0
-    for line in read_lines(path, start=_start_after(path, seq)):
+    for line in _lines_after(path, seq):
         head = head_of(line)
         if head is None or head[1] <= seq:
             continue
@@ -56,20 +58,29 @@ def first_line(path: Path) -> bytes | None:
 
 def whole_size(path: Path) -> int:
     """Bytes of whole lines."""
-    with path.open("rb") as file:
-        return line_start(file.fileno(), os.fstat(file.fileno()).st_size)
+    last = segments_of(path)[-1]
+    return last.start + _whole(last.path)
 
 
 def last_number(path: Path, end: int) -> int:
     """The number of the last event before byte `end`, where a line ends; 0 when there is none."""
-    with path.open("rb") as file:
-        while end > 0:
-            end = line_start(file.fileno(), end - 1)
-            file.seek(end)
-            head = head_of(file.readline())
-            if head is not None:
-                return head[1]
+    for segment in reversed(segments_of(path)):
+        size = end - segment.start
+        number = _last_number(segment.path, size if segment.size is None else min(size, segment.size))
+        if number:
+            return number
     return 0
+
+
+def place_of(path: Path, number: int) -> tuple[str, int]:
+    """The file that a line is in, and its number there; `number` counts from 1 over the whole journal."""
+    segments = segments_of(path)
+    for segment in segments[:-1]:
+        lines = sum(1 for _ in _lines(segment.path, 0, segment.size))
+        if number <= lines:
+            return segment.path.name, number
+        number -= lines
+    return segments[-1].path.name, number
 
 
 def line_start(file: int, before: int) -> int:
@@ -83,14 +94,51 @@ def line_start(file: int, before: int) -> int:
     return 0
 
 
-def _start_after(path: Path, seq: int) -> int:
-    """A line at or before the first event above `seq`, found by halving: no event before it is above `seq`."""
+def _lines(path: Path, start: int, end: int | None) -> Iterator[bytes]:
+    """The whole lines of one file, from byte `start` to byte `end`."""
+    with path.open("rb", buffering=_READ_BYTES) as file:
+        file.seek(start)
+        for line in file:
+            start += len(line)
+            if not line.endswith(b"\n") or (end is not None and start > end):
+                return
+            yield line[:-1]
+
+
+def _lines_after(path: Path, seq: int) -> Iterator[bytes]:
+    """Lines from one at or before the first event above `seq` on."""
+    for segment in segments_of(path):
+        yield from _lines(segment.path, _start_after(segment, seq), segment.size)
+
+
+def _whole(path: Path) -> int:
     with path.open("rb") as file:
+        return line_start(file.fileno(), os.fstat(file.fileno()).st_size)
+
+
+def _last_number(path: Path, end: int) -> int:
+    if end <= 0:
+        return 0
+    with path.open("rb") as file:
+        while end > 0:
+            end = line_start(file.fileno(), end - 1)
+            file.seek(end)
+            head = head_of(file.readline())
+            if head is not None:
+                return head[1]
+    return 0
+
+
+def _start_after(segment: Segment, seq: int) -> int:
+    """A line at or before the first event above `seq`, found by halving: no event before it is above `seq`."""
+    with segment.path.open("rb") as file:
         low, high = 0, file.seek(0, os.SEEK_END)
+        if segment.size is not None:
+            high = min(high, segment.size)
         while high - low > _NEAR_BYTES:
             middle = (low + high) // 2
             start, number = _first_numbered(file, middle)
-            if number is not None and number <= seq:
+            if number is not None and number <= seq and start < high:
                 low = start
             else:
                 high = middle

@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, TypeAdapter
 
 from agentcore.encoding import escape_separators
-from agentcore.messages import Document, Image, Text
+from agentcore.events import UserMessage
+from agentcore.ids import new_message_id
+from agentcore.messages import Document, Image, Message, Text
 from agentcore.ports import ToolDefinition
-from agentcore.session import Settings
+from agentcore.session import DeferredCall, Settings, Submission
 from agentcore.values import Value
 
 FORMAT = 1
@@ -27,6 +29,15 @@ class Meta(Value):
     created: float
     """Unix time in seconds."""
     settings: Settings
+    fork_of: str | None = None
+    """The session that this one begins with a copy of."""
+    fork_at: int | None = None
+    """Number of the last event of that session which was copied or passed over."""
+
+
+Disposition = Literal["started", "queued", "steering", "interrupting"]
+"""What became of a prompt when it was accepted: its run began, it waits for one, it waits for the run that is going on
+to take it, or that run was cancelled for it and it is the next one."""
 
 
 class Context(Value):
@@ -51,6 +62,39 @@ class Prompt(Value):
     """What goes before the text."""
     output_schema: dict[str, JsonValue] | None = None
     """JSON Schema that the answer has to satisfy."""
+    submission: Submission | None = None
+    """The key that it came under, if any."""
+    after_seq: int | None = None
+    """The last number before it, where it came under a key: for the answer to the same submission."""
+    disposition: Annotated[Disposition, Field(exclude_if=lambda how: how == "started")] = "started"
+    ts: float
+
+    def message(self, source: Literal["prompt", "steer"]) -> UserMessage:
+        """What the model is told."""
+        return UserMessage(
+            id=new_message_id(),
+            prompt_id=self.prompt_id,
+            # before the text: that is how models read pictures best; an empty text is refused by vendors
+            content=(*self.attachments, *((Text(text=self.text),) if self.text else ())),
+            display_text=self.text if self.attachments else None,
+            source=source,
+        )
+
+
+class Begin(Value):
+    """The run of a queued prompt begins, or a suspended one goes on under a new name."""
+
+    type: Literal["begin"] = "begin"
+    prompt_id: str
+    run_id: str
+    ts: float
+
+
+class Deferral(Value):
+    """A call that has begun gets its result from outside; it is never run again."""
+
+    type: Literal["deferred"] = "deferred"
+    call: DeferredCall
     ts: float
 
 
@@ -69,6 +113,16 @@ class Reserve(Value):
     until: int
 
 
+class Lease(Value):
+    """A process took the session over: the first line of its file."""
+
+    type: Literal["lease"] = "lease"
+    generation: int
+    """Grows with each takeover, from 1."""
+    owner: str
+    ts: float
+
+
 class Grant(Value):
     """A permission rule that holds for the rest of the session."""
 
@@ -76,16 +130,28 @@ class Grant(Value):
     rule: str
 
 
+class Note(Value):
+    """Something that the model learns with the next prompt."""
+
+    type: Literal["note"] = "note"
+    text: str
+    ts: float
+
+
 class Repair(Value):
-    """Something was mended while loading."""
+    """Something was mended: a torn line set aside, or the transcript."""
 
     type: Literal["repair"] = "repair"
     what: str
     """A sentence for the operator."""
+    messages: tuple[Message, ...] | None = None
+    """The whole transcript from here on, where it was mended."""
 
 
-Record = Meta | Context | Prompt | Load | Reserve | Grant | Repair
-RECORD_TYPES = frozenset({"meta", "context", "prompt", "load", "reserve", "grant", "repair"})
+Record = Meta | Context | Prompt | Begin | Deferral | Load | Lease | Reserve | Grant | Note | Repair
+RECORD_TYPES = frozenset(
+    {"meta", "context", "prompt", "begin", "deferred", "load", "lease", "reserve", "grant", "note", "repair"}
+)
 RECORDS: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 

@@ -4,22 +4,30 @@ Everything here may block: the App calls it in a worker. Layout: `<data dir>/ses
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from agentcore.errors import AmbiguousPrefix, NotFound, Unprocessable
+from agentcore.errors import AmbiguousPrefix, JournalDamaged, NotFound, Unprocessable
+from agentcore.events import UserMessage
 from agentcore.ids import SESSION_ID, new_session_id
 from agentcore.ports import Clock
+from agentcore.redaction import Redactor
 from agentcore.session import HistoryMessage, Settings, Summary
 from agentcore.sessions.blobs import BlobStore
 from agentcore.sessions.display import display
-from agentcore.sessions.fold import History, fold
-from agentcore.sessions.journal import FILE_NAME, Journal, remove_unowned
+from agentcore.sessions.export import ExportFormat, export
+from agentcore.sessions.fold import History, fold, mended, title_from
+from agentcore.sessions.fork import ForkPoint, find_point, fork_lines
+from agentcore.sessions.journal import Journal, Tail, damaged, remove_unowned
 from agentcore.sessions.listing import Listing
 from agentcore.sessions.log import STRIDE, JournalLog
-from agentcore.sessions.reading import first_line, last_number, read_after, read_lines, whole_size
-from agentcore.sessions.records import Load, Meta, Repair, encode_record
+from agentcore.sessions.reading import first_line, last_number, place_of, read_after, read_lines, whole_size
+from agentcore.sessions.records import Lease, Load, Meta, Repair, encode_record
+from agentcore.sessions.segments import FILE_NAME, state_of
+from agentcore.validator import repair, sentence
 
 LATEST = "latest"
 HALF_MADE_S = 60.0  # a session is made in milliseconds
@@ -60,27 +68,30 @@ class SessionStore:
             session, directory, JournalLog(session, journal, 0, self._clock), history, BlobStore(directory)
         )
 
-    def open(self, session: str) -> OpenSession:
-        """Load a session for writing, by its whole id.
+    def open(self, session: str, *, takeover: bool = False) -> OpenSession:
+        """Load a session for writing, by its whole id; with `takeover` also one that another process holds.
 
         Raises: NotFound, Unprocessable, SessionLocked, JournalDamaged, StorageUnavailable.
         """
         directory = self._find(session)
         if not _has_begun(directory):
             raise _unknown(session)
-        if not self._is_ours(directory):
-            raise Unprocessable(
-                "The session's folder is outside this server's roots. Use the server of that folder, or --root."
-            )
-        journal, tail = Journal.open(directory)
+        self._refuse_foreign(directory)
+        journal, tail = Journal.open(directory, takeover=takeover)
         repaired = None
         try:
-            history = fold(read_lines(directory / FILE_NAME, tail.size))
+            history = _fold(directory / FILE_NAME, tail)
             if tail.torn:
                 repaired = f"The last line of the journal was torn ({len(tail.torn)} bytes); it was set aside."
                 journal.append(encode_record(Repair(what=repaired)))
             base = history.next_base
+            if tail.is_fresh:
+                owner, generation = journal.lease.owner, journal.lease.generation
+                journal.append(encode_record(Lease(generation=generation, owner=owner, ts=self._clock.now())))
             journal.append(encode_record(Load(base=base, ts=self._clock.now())))
+            if (record := _mend(history)) is not None:
+                repaired = " ".join(piece for piece in (repaired, record.what) if piece)
+                journal.append(encode_record(record))
             journal.sync()  # reserved for good before the first number is given out
             blobs = BlobStore(directory)
             blobs.sweep()
@@ -90,6 +101,35 @@ class SessionStore:
         log = JournalLog(session, journal, base, self._clock)
         return OpenSession(session, directory, log, history, blobs, repaired)
 
+    def fork(
+        self, session: str, size: int | None, at: str | int | None, given: Mapping[str, Any]
+    ) -> tuple[OpenSession, UserMessage | None]:
+        """Begin a session with the history of another up to `at`, read up to byte `size` of its journal; `given` are
+        settings that differ. Returns it with the prompt that it is just before, where it is before one.
+
+        Raises: BadRequest where no run begins or ends at `at`; NotFound, Unprocessable, JournalDamaged,
+        StorageUnavailable.
+        """
+        directory = self._find(session)
+        self._refuse_foreign(directory)
+        path = directory / FILE_NAME
+        lines = partial(read_lines, path, whole_size(path) if size is None else size)
+        original = fold(lines())
+        point, now = find_point(lines, at), self._clock.now()
+        meta = Meta(
+            session=new_session_id(now),
+            cwd=original.meta.cwd,
+            created=now,
+            settings=_settings_of_fork(original.settings, point, given),
+            fork_of=session,
+            fork_at=point.seq,
+        )
+        new, blobs = directory.parent / meta.session, BlobStore(directory.parent / meta.session)
+        history = fold(fork_lines(meta, lines(), point))  # first: what cannot be loaded is not begun
+        journal = Journal.create(new, fork_lines(meta, lines(), point), lambda: blobs.adopt(BlobStore(directory)))
+        log = JournalLog(meta.session, journal, history.reserved + 1 - STRIDE, self._clock)
+        return OpenSession(meta.session, new, log, history, blobs), point.message
+
     def sweep(self) -> None:
         """Remove what creations left behind that were killed half way; one that is going on is young."""
         for project in self._projects():
@@ -98,6 +138,10 @@ class SessionStore:
                     continue
                 if self._clock.now() - directory.stat().st_mtime > HALF_MADE_S:
                     remove_unowned(directory)
+
+    def directories(self) -> list[Path]:
+        """Of all sessions."""
+        return list(self._directories())
 
     def resolve(self, name: str) -> str:
         """The id behind a whole id, a unique prefix or `latest`. Raises: NotFound, AmbiguousPrefix."""
@@ -133,6 +177,24 @@ class SessionStore:
         end = whole_size(path) if size is None else size
         return display(read_lines(path, end), after_seq=after_seq, limit=limit), last_number(path, end)
 
+    def export(self, session: str, size: int | None, form: ExportFormat, redactor: Redactor) -> Iterator[bytes]:
+        """A session as a file, loaded or not, up to byte `size` of its journal; its pieces are made as they are taken.
+
+        Raises: NotFound, JournalDamaged.
+        """
+        path = self._find(session) / FILE_NAME
+        lines = partial(read_lines, path, whole_size(path) if size is None else size)
+        history = fold(lines())  # first: what is damaged says so before anything is sent
+        summary = Summary(
+            id=session,
+            title=history.settings.title,
+            cwd=history.meta.cwd,
+            created=history.meta.created,
+            modified=history.modified,
+            fork_of=history.meta.fork_of,
+        )
+        return export(form, summary, lines(), redactor)
+
     def blob(self, session: str, blob: str) -> bytes:
         """The bytes of an image or document of a session, loaded or not. Raises: NotFound, KeyError."""
         return BlobStore(self._find(session)).get(blob)
@@ -140,6 +202,10 @@ class SessionStore:
     def lines_after(self, session: str, seq: int, before: int) -> list[bytes]:
         """The next durable events behind number `seq` and below `before`, as encoded lines; see `read_after`."""
         return read_after(self._find(session) / FILE_NAME, seq, before)
+
+    def directory_of(self, session: str) -> Path:
+        """Where a session lies, by its whole id. Raises: NotFound."""
+        return self._find(session)
 
     def _find(self, session: str) -> Path:
         """The directory behind a whole id. Raises: NotFound."""
@@ -158,6 +224,13 @@ class SessionStore:
         """The session that changed last, of those that may be opened here."""
         by_age = sorted(directories, key=_modified_ns, reverse=True)
         return next((path for path in by_age if self._is_ours(path)), None)
+
+    def _refuse_foreign(self, directory: Path) -> None:
+        """Raises: Unprocessable for a session of a folder that this server may not work in."""
+        if not self._is_ours(directory):
+            raise Unprocessable(
+                "The session's folder is outside this server's roots. Use the server of that folder, or --root."
+            )
 
     def _is_ours(self, directory: Path) -> bool:
         """Whether its folder is below a root; a journal whose beginning cannot be read says so when it is opened."""
@@ -178,10 +251,38 @@ class SessionStore:
         return self._directory.iterdir() if self._directory.is_dir() else ()
 
 
+def _fold(path: Path, tail: Tail) -> History:
+    """Raises: JournalDamaged, which names the file as well where there are several."""
+    try:
+        return fold(read_lines(path, tail.size))
+    except JournalDamaged as error:
+        if error.line is None or not tail.start:
+            raise
+        raise damaged(error.line, place_of(path, error.line)) from error
+
+
+def _mend(history: History) -> Repair | None:
+    """Make the transcript one that every vendor takes; the record that says how, None when there was nothing to do."""
+    repaired = repair(history.transcript.messages, may_be_open=history.run is not None)
+    found = history.findings + repaired.findings
+    if not found:
+        return None
+    mended(history, repaired.messages)
+    return Repair(what=sentence(found), messages=repaired.messages)
+
+
 def project_of(cwd: Path) -> str:
     """A readable, unique folder name for a work folder."""
     name = "".join(char if char.isalnum() or char in "-_." else "-" for char in cwd.name)[:40] or "root"
     return f"{name}-{hashlib.sha256(str(cwd).encode(errors='surrogateescape')).hexdigest()[:10]}"
+
+
+def _settings_of_fork(settings: Settings, point: ForkPoint, given: Mapping[str, Any]) -> Settings:
+    """Those of the moment, not of the point: an older mode may allow more. The title of a prompt that is taken back
+    goes with it."""
+    if point.message is not None and settings.title == title_from(point.message.typed_text):
+        settings = settings.model_copy(update={"title": None})
+    return settings.model_copy(update=dict(given))
 
 
 def _sessions_in(project: Path) -> Iterator[Path]:
@@ -198,8 +299,8 @@ def _has_begun(directory: Path) -> bool:
 
 def _modified_ns(directory: Path) -> int:
     try:
-        return (directory / FILE_NAME).stat().st_mtime_ns
-    except OSError:
+        return state_of(directory / FILE_NAME).modified_ns
+    except (OSError, JournalDamaged):
         return 0
 
 

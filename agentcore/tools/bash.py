@@ -2,13 +2,14 @@
 
 import signal
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 import anyio
 from pydantic import Field
 
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports import Checkpoints, Coverage, Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.environment import command_environ
 from agentcore.tools.inputs import Plain
 from agentcore.tools.output import LiveOutput
@@ -43,15 +44,20 @@ class BashTool:
         timeout_s=None,
     )
 
-    def __init__(self, workspace: Workspace, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, workspace: Workspace, environ: Mapping[str, str], checkpoints: Checkpoints | None = None
+    ) -> None:
+        """Without `checkpoints` nothing is kept for an undo."""
         self._workspace = workspace
+        self._checkpoints = checkpoints
         self._environ = command_environ(environ)
         self._shell = str(BASH if BASH.exists() else "sh")
 
     async def run(self, input: BashInput, room: ToolRoom) -> Outcome:
         output = LiveOutput(room.say)
         try:
-            ending = await self._run(input, output)
+            async with self._kept() as coverage:
+                ending = await self._run(input, output)
         except FileNotFoundError as error:
             raise ToolError("the working directory or the shell does not exist") from error
         except (OSError, ValueError) as error:
@@ -60,12 +66,17 @@ class BashTool:
         finally:
             output.close()
         printed = output.kept.text()
+        events = tuple(coverage.notices)
         if ending is None:
-            return Outcome(_with_ending(printed, f"timed out after {input.timeout} ms and was ended"), is_error=True)
-        return Outcome(_with_ending(printed, ending))
+            told = f"timed out after {input.timeout} ms and was ended"
+            return Outcome(_with_ending(printed, told), is_error=True, events=events)
+        return Outcome(_with_ending(printed, ending), events=events)
 
     def preview(self, input: BashInput) -> None:
         return None
+
+    def _kept(self) -> AbstractAsyncContextManager[Coverage]:
+        return nullcontext(Coverage()) if self._checkpoints is None else self._checkpoints.around_command()
 
     async def _run(self, input: BashInput, output: LiveOutput) -> str | None:
         """Run to the end; return how it ended, None for a timeout."""

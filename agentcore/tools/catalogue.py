@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Blobs, Tool
+from agentcore.ports import Blobs, Checkpoints, Tool
 from agentcore.tools.bash import BashTool
 from agentcore.tools.edit import EditTool, MultiEditTool
 from agentcore.tools.editor import FileEditor
@@ -18,17 +18,23 @@ from agentcore.tools.write import WriteTool
 
 
 def builtin_tools(
-    workspace: Workspace, environ: Mapping[str, str], blobs: Blobs, *, versions: FileVersions | None = None
+    workspace: Workspace,
+    environ: Mapping[str, str],
+    blobs: Blobs,
+    *,
+    versions: FileVersions | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[Tool, ...]:
     """Make a fresh set, sorted by name.
 
     `environ` is what commands inherit; secrets in it are withheld. `blobs` keeps the pictures that are shown.
-    `versions` is the record of what was read, to be handed over where two sets belong to one session.
+    `versions` is the record of what was read, to be handed over where two sets belong to one session. `checkpoints`
+    keeps what files hold before a tool changes them; without it nothing can be undone.
     """
     versions = versions or FileVersions()
-    editor = FileEditor(workspace, versions)
+    editor = FileEditor(workspace, versions, checkpoints)
     return (
-        BashTool(workspace, environ),
+        BashTool(workspace, environ, checkpoints),
         EditTool(editor),
         PlanTool(),
         GlobTool(workspace, environ),

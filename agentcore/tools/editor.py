@@ -1,4 +1,4 @@
-"""One change to one text file: found, checked for freshness, replaced atomically, remembered, shown as a diff.
+"""One change to one text file: found, checked for freshness, kept for an undo, replaced atomically, shown as a diff.
 
 What `write`, `edit` and `multi_edit` share. Everything here blocks and belongs in a worker thread.
 
@@ -6,15 +6,13 @@ The gate judged the path before; a link swapped in since may lead to a protected
 change is refused, on the folder that was opened; a path that names a protected place by its words was asked about.
 """
 
+import stat
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcore.permissions.protected import is_protected_as_given, is_protected_place
-from agentcore.permissions.workspace import Workspace
-from agentcore.ports import ToolError
-from agentcore.tools.diffs import unified_diff
-from agentcore.tools.files import (
+from agentcore.files import (
     MAX_WHOLE_BYTES,
     Snapshot,
     find_snapshot,
@@ -23,6 +21,10 @@ from agentcore.tools.files import (
     replace_file,
     version_of,
 )
+from agentcore.permissions.protected import is_protected_as_given, is_protected_place
+from agentcore.permissions.workspace import Workspace
+from agentcore.ports import Checkpoints, FileChange, ToolError
+from agentcore.tools.diffs import unified_diff
 from agentcore.tools.threads import failures_told
 from agentcore.tools.versions import FileVersions
 
@@ -47,21 +49,25 @@ class Change:
 class FileEditor:
     """Shared by the tools of one session that change files."""
 
-    def __init__(self, workspace: Workspace, versions: FileVersions) -> None:
+    def __init__(self, workspace: Workspace, versions: FileVersions, checkpoints: Checkpoints | None = None) -> None:
+        """Without `checkpoints` nothing is kept for an undo."""
         self._workspace = workspace
         self._versions = versions
+        self._checkpoints = checkpoints
 
     def apply(self, file_path: str, rewrite: Rewrite, *, create_folders: bool = False) -> Change:
         """Rewrite a file that was read in its present version, or make a new one. Raises: ToolError."""
         with failures_told(file_path):
             real = self._resolve(file_path)
-            with opened_folder(real.parent, create=create_folders) as folder:
+            made: list[Path] = []
+            with opened_folder(real.parent, create=create_folders, made=made) as folder:
                 self._demand_expected(path_of_opened(folder, real.parent) / real.name, file_path)
                 before = find_snapshot(folder, real.name)
                 if before is not None:
                     self._versions.demand_fresh(real, before.version, file_path)
                 change, data = self._rewritten(real, before, rewrite)
-                replace_file(folder, real.name, data, before)
+                with self._kept(real, before, data, made):
+                    replace_file(folder, real.name, data, before)
                 self._versions.remember(real, version_of(data))
                 return change
 
@@ -73,6 +79,13 @@ class FileEditor:
                 return self._rewritten(real, _find(real), rewrite)[0].diff
         except ToolError:
             return None
+
+    def _kept(self, real: Path, before: Snapshot | None, data: bytes, made: list[Path]) -> AbstractContextManager[None]:
+        """What must be around every replacement of a file: the one place where the tools change any."""
+        held, mode = (None, None) if before is None else (before.data, stat.S_IMODE(before.status.st_mode))
+        if self._checkpoints is None or (before is not None and held == data):
+            return nullcontext()
+        return self._checkpoints.changing(FileChange(real, held, mode, data, tuple(made)))
 
     def _resolve(self, file_path: str) -> Path:
         real = self._workspace.resolve(file_path)

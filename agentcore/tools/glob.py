@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
+from agentcore.files import opened_folder
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.environment import command_environ
-from agentcore.tools.files import opened_folder
 from agentcore.tools.globs import Glob
 from agentcore.tools.inputs import Plain
 from agentcore.tools.ripgrep import Found, Place, locate, search

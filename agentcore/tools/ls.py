@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pydantic import Field
 
+from agentcore.files import entries_of, opened_folder
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
-from agentcore.tools.files import entries_of, opened_folder
 from agentcore.tools.inputs import Plain
 from agentcore.tools.texts import bounded_lines, safe_name
 from agentcore.tools.threads import failures_told, read_in_thread

@@ -20,7 +20,7 @@ from typing import IO
 import anyio
 from anyio import to_thread
 
-from agentcore.tools.files import opened_folder
+from agentcore.files import opened_folder
 from agentcore.tools.marks import MARK, kill_marked, new_mark
 
 log = logging.getLogger(__name__)

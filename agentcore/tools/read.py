@@ -12,12 +12,12 @@ from pydantic import Field
 
 from agentcore.caps import HARD_LIMIT_BYTES, safe_text
 from agentcore.errors import StorageUnavailable, Unprocessable
+from agentcore.files import entries_of, open_regular, opened_folder, take_snapshot
 from agentcore.media import MAX_FILE_BYTES, TEXT, keep, kind_of
 from agentcore.messages import Attachment, Image
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Blobs, Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.editor import BOM, SNIFFED_BYTES, is_binary
-from agentcore.tools.files import entries_of, open_regular, opened_folder, take_snapshot
 from agentcore.tools.inputs import Plain
 from agentcore.tools.texts import decode_start, safe_name
 from agentcore.tools.threads import failures_told, read_in_thread

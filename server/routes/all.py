@@ -1,6 +1,19 @@
 """Every endpoint; the router and `openapi.yaml` are both made from this table."""
 
-from server.routes import blobs, events, health, history, permissions, prompts, sessions
+from server.routes import (
+    blobs,
+    compaction,
+    events,
+    export,
+    fork,
+    health,
+    history,
+    permissions,
+    prompts,
+    queue,
+    sessions,
+    undo,
+)
 from server.routes.table import Endpoint
 from server.schemas import Snapshot
 
@@ -9,8 +22,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *sessions.ENDPOINTS,
     *history.ENDPOINTS,
     *prompts.ENDPOINTS,
+    *queue.ENDPOINTS,
     *blobs.ENDPOINTS,
     *permissions.ENDPOINTS,
+    *compaction.ENDPOINTS,
+    *undo.ENDPOINTS,
+    *fork.ENDPOINTS,
+    *export.ENDPOINTS,
     *events.ENDPOINTS,
 )
 

@@ -13,7 +13,25 @@ from server.routes.table import Endpoint
 from server.schemas import Health, Info, ProviderInfo, SandboxInfo, TicketAnswer, TicketBody
 from server.tickets import Tickets
 
-FEATURES = ("prompts", "permissions", "replay", "tickets", "resume", "attachments", "output_schema", "retry")
+FEATURES = (
+    "prompts",
+    "permissions",
+    "replay",
+    "tickets",
+    "resume",
+    "attachments",
+    "output_schema",
+    "retry",
+    "idempotency",
+    "queue",
+    "steer",
+    "suspend",
+    "compact",
+    "undo",
+    "fork",
+    "export",
+    "takeover",
+)
 
 
 async def health(_request: Request) -> Response:
@@ -67,5 +85,6 @@ ENDPOINTS = (
         {201: TicketAnswer},
         body=TicketBody,
         problems=("not_found", "ambiguous_prefix"),
+        is_fresh=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Permission requests: what waits for a person, and the answer."""
+"""What waits for somebody outside: permission requests and deferred calls, and their answers."""
 
 import logging
 
@@ -11,7 +11,7 @@ from server.hub import Hub
 from server.live import LiveSession
 from server.routes.context import hub_of, live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import AnswerBody, PermissionGranted, PermissionList
+from server.schemas import AnswerBody, DeferredBody, PermissionGranted, PermissionList
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,14 @@ async def answer_permission(request: Request) -> Response:
     if body.scope == "session":
         return respond(PermissionGranted(allowed=True, persisted=False, rule=rule))
     return respond(await _persist(hub_of(request), live, rule, for_user=body.scope == "user"))
+
+
+async def answer_deferred(request: Request) -> Response:
+    """The result of a deferred call; it is durable before this answers."""
+    body, live = await read_body(request, DeferredBody), await live_of(request)
+    live.answer_deferred(request.path_params["token"], body.output, is_error=body.is_error)
+    await live.agent.log.sync()
+    return no_content()
 
 
 async def _persist(hub: Hub, live: LiveSession, rule: str, *, for_user: bool) -> PermissionGranted:
@@ -72,5 +80,14 @@ ENDPOINTS = (
             "session_closed",
             "storage_unavailable",
         ),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/sessions/{id}/deferred/{token}",
+        answer_deferred,
+        "Give a deferred call its result; with the last one its run goes on.",
+        {204: None},
+        body=DeferredBody,
+        problems=(*_FIND_PROBLEMS, "already_resolved", "session_closed", "storage_unavailable"),
     ),
 )

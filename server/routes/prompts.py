@@ -11,6 +11,7 @@ from agentcore.attachments import Attachments, PromptBlock, check_total
 from agentcore.errors import BadRequest, Unprocessable
 from agentcore.events import Error
 from server.bodies import read_body
+from server.idempotency import submission_of
 from server.live import LiveSession
 from server.problems import Problem
 from server.routes.context import hub_of, live_of, no_content, respond
@@ -26,6 +27,7 @@ from server.schemas import (
     PromptBody,
     PromptDone,
     RunError,
+    SuspendAnswer,
 )
 
 
@@ -35,17 +37,20 @@ async def prompt(request: Request) -> Response:
     live = await live_of(request)
     hub = hub_of(request)
     hub.refuse_draining()
+    submission = submission_of(request)
+    if submission is not None and (before := live.again(submission)) is not None:
+        return await _answer(live, *before, wait=body.wait)
     text = body.text if body.text.strip() else ""
     if not (text or body.attachments):
         raise Problem("bad_request", "The prompt is empty: send some `text`.")
     attachments: tuple[PromptBlock, ...] = ()
     if body.attachments or body.output_schema is not None:
-        live.check_prompt()  # before work that may take seconds; what counts is asked again below, in one step
+        live.check_prompt(body.when_busy)  # before work that may take seconds; asked again below, in one step
         if body.output_schema is not None:
             await live.agent.check_schema(body.output_schema)
         attachments = await _blocks(live, body.attachments)
         hub.refuse_draining()
-    accepted = live.prompt(text, attachments, body.output_schema)
+    accepted = live.prompt(text, attachments, body.output_schema, submission, body.when_busy)
     return await _answer(live, accepted, wait=body.wait)
 
 
@@ -60,6 +65,11 @@ async def resume(request: Request) -> Response:
 async def cancel(request: Request) -> Response:
     await read_body(request, Empty)
     return respond(CancelAnswer(cancelled=(await live_of(request)).cancel()))
+
+
+async def suspend(request: Request) -> Response:
+    await read_body(request, Empty)
+    return respond(SuspendAnswer(suspending=(await live_of(request)).suspend()))
 
 
 async def clear(request: Request) -> Response:
@@ -94,12 +104,16 @@ async def _block(attachments: Attachments, attached: PromptAttachment) -> Prompt
             assert_never(attached)
 
 
-async def _answer(live: LiveSession, accepted: PromptAccepted, *, wait: bool) -> Response:
-    outcome = live.outcome_of(accepted.prompt_id) if wait else None
+async def _answer(
+    live: LiveSession, accepted: PromptAccepted, result: RunResult | None = None, *, wait: bool
+) -> Response:
+    """What a prompt is told; `result` is what it came to where it has ended before."""
+    outcome = live.outcome_of(accepted.prompt_id) if wait and result is None else None
     await live.agent.log.sync()
-    if outcome is None:
+    if not wait:
         return respond(accepted, 202)
-    result = await outcome.wait()
+    if outcome is not None:
+        result = await outcome.wait()
     if result is None:
         raise Problem("draining", "The server stops. The prompt is kept and goes on when the session is loaded again.")
     return respond(_done(accepted, result))
@@ -130,12 +144,14 @@ ENDPOINTS = (
         "POST",
         "/v1/sessions/{id}/prompt",
         prompt,
-        "Send a prompt: 202 when it is kept, or with `wait` 200 when it is done.",
+        "Send a prompt: 202 when it is kept, or with `wait` 200 when it is done. `when_busy` says what becomes of it"
+        " while a run is going on.",
         {200: PromptDone, 202: PromptAccepted},
         body=PromptBody,
         problems=(
             *_FIND_PROBLEMS,
             "session_busy",
+            "session_suspended",
             "session_closed",
             "draining",
             "storage_unavailable",
@@ -146,17 +162,35 @@ ENDPOINTS = (
         "POST",
         "/v1/sessions/{id}/resume",
         resume,
-        "Go on with an interrupted run, without paying for its last model call again.",
+        "Go on with an interrupted or suspended run, without paying for its last model call again; else begin with the"
+        " queue.",
         {202: PromptAccepted},
         body=Empty,
-        problems=(*_FIND_PROBLEMS, "session_busy", "nothing_to_resume", "session_closed", "draining"),
+        problems=(
+            *_FIND_PROBLEMS,
+            "session_busy",
+            "session_suspended",
+            "nothing_to_resume",
+            "session_closed",
+            "draining",
+            "storage_unavailable",
+        ),
     ),
     Endpoint(
         "POST",
         "/v1/sessions/{id}/cancel",
         cancel,
-        "End the run at once; the partial text is kept.",
+        "End the run at once; the partial text is kept, and the queue goes on.",
         {200: CancelAnswer},
+        body=Empty,
+        problems=(*_FIND_PROBLEMS, "storage_unavailable"),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/sessions/{id}/suspend",
+        suspend,
+        "Let the run end `suspended` at its next border; `resume` goes on with it.",
+        {200: SuspendAnswer},
         body=Empty,
         problems=_FIND_PROBLEMS,
     ),

@@ -42,7 +42,7 @@ async def list_sessions(request: Request) -> Response:
 
 async def create_session(request: Request) -> Response:
     body, hub = await read_body(request, CreateSession), hub_of(request)
-    given = _given(body, hub.app)
+    given = given_settings(body, hub.app)
     settings = hub.app.config.defaults.model_copy(update=given)
     hub.app.validate(settings)
     folder = hub.app.work_folder(body.cwd)
@@ -53,10 +53,12 @@ async def create_session(request: Request) -> Response:
         name = await hub.app.newest_of(folder)
         if name is None:
             raise Problem("not_found", "There is no session of this folder yet. Create one without `continue`.")
+    if name is None and body.takeover:
+        raise Problem("bad_request", "`takeover` goes with `resume` or `continue`: a new session is held by nobody.")
     if name is None:
         live = await hub.create(folder, settings)
         return respond(live.state(), 201)
-    live, was_loaded = await hub.load(name)
+    live, was_loaded = await hub.load(name, takeover=body.takeover)
     if given:
         await _change(live, given)
     return respond(live.state(), 200 if was_loaded else 201)
@@ -68,7 +70,7 @@ async def get_session(request: Request) -> Response:
 
 async def patch_session(request: Request) -> Response:
     body, live = await read_body(request, PatchSession), await live_of(request)
-    given = _given(body, hub_of(request).app)
+    given = given_settings(body, hub_of(request).app)
     if not given:
         raise Problem("bad_request", f"Nothing to change: send at least one of {', '.join(_SETTINGS)}.")
     hub_of(request).app.validate(Settings(**given))
@@ -81,7 +83,7 @@ async def delete_session(request: Request) -> Response:
     return no_content()
 
 
-def _given(body: SessionSettings, app: App) -> dict[str, Any]:
+def given_settings(body: SessionSettings, app: App) -> dict[str, Any]:
     """The settings that a body names; a model with its full name, which outlives the short one. Raises: BadRequest."""
     given = {name: value for name in _SETTINGS if (value := getattr(body, name)) is not None}
     if "model" in given:
@@ -104,6 +106,7 @@ def _entry(hub: Hub, summary: Summary) -> SessionEntry:
         cwd=summary.cwd,
         created=summary.created,
         modified=summary.modified,
+        fork_of=summary.fork_of,
         loaded=live is not None,
         busy=state is not None and state.busy,
         waiting_for=None if state is None else state.waiting_for,

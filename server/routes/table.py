@@ -36,3 +36,10 @@ class Endpoint:
     """Answered without a bearer token."""
     raw_body: tuple[str, ...] = ()
     """The media types of the bytes that it takes instead of JSON; `text/*` is a range."""
+    is_fresh: bool = False
+    """A POST whose every answer is another, whatever its `Idempotency-Key`."""
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether the same `Idempotency-Key` gets the first answer again."""
+        return self.method == "POST" and not self.is_fresh

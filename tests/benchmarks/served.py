@@ -79,6 +79,7 @@ def served() -> Iterator[Served]:
     """A server whose provider is loaded and has answered once."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        Daemon(folder).configure("auto_compact = false\n")  # floods of words are more than any window holds
         environment = {"ANTHROPIC_API_KEY": "benchmark", "ANTHROPIC_BASE_URL": stack.enter_context(model())}
         found = Served(stack.enter_context(running(folder, **environment)))
         stack.enter_context(found.http)

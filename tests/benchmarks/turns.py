@@ -60,10 +60,11 @@ def _fill(transcript: Transcript, length: int) -> None:
 
 
 async def _cpu_ms_of_run(length: int) -> float:
-    """CPU of one prompt from acceptance to idle, journal and events included."""
+    """CPU of one prompt from acceptance to idle, journal, events and the check for compaction included."""
     best = float("inf")
     with tempfile.TemporaryDirectory() as folder:
         async with house(Path(folder)) as home:
+            home.provider.window = 10**9  # the size of the context is looked at with each turn, and nothing compacted
             live = await home.session()
             _fill(live.agent.history.transcript, length)
             for _ in range(RUNS):

@@ -8,13 +8,13 @@ import pytest
 from anyio import fail_after
 from pydantic import JsonValue
 
-from agentcore.events import PermissionRequest
+from agentcore.events import PermissionRequest, Skipped
 from agentcore.messages import Text
 from agentcore_client.async_client import AsyncClient
 from agentcore_client.client import Client
 from agentcore_client.errors import ApiError, ConnectionLost
 from agentcore_client.retry import Backoff, RetryPolicy
-from agentcore_client.values import GrantReport, Info, StoredMessage
+from agentcore_client.values import GrantReport, Info, StoredMessage, Undo
 from tests.clients.conftest import QUICK
 from tests.clients.unruly import SESSION, STATE, TOKEN, Unruly
 
@@ -89,6 +89,8 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
         f"POST {PATH}/cancel": (200, {"cancelled": True}),
         f"POST {PATH}/resume": (202, accepted),
         f"POST {PATH}/clear": (204, None),
+        f"POST {PATH}/compact": (200, {"summary": "Short."}),
+        f"POST {PATH}/undo": (200, {"restored": ["a"], "deleted": [], "skipped": [{"path": "b", "why": "changed"}]}),
         f"GET {PATH}/permissions": (200, {"permissions": []}),
         "GET /v1/health": (200, {"ok": True}),
     }
@@ -100,6 +102,8 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
     assert session.cancel()
     assert session.resume_run().prompt_id == "p"
     session.clear()
+    assert session.compact() == "Short."
+    assert session.undo(dry_run=True) == Undo(restored=("a",), deleted=(), skipped=(Skipped(path="b", why="changed"),))
     assert session.permissions() == ()
     assert client.health()
     assert client.info() == Info(version="1", cwd="/project", roots=("/project",), features=("idempotency",))
@@ -111,6 +115,8 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
         ("POST", f"{PATH}/cancel", {}),
         ("POST", f"{PATH}/resume", {}),
         ("POST", f"{PATH}/clear", {}),
+        ("POST", f"{PATH}/compact", {}),
+        ("POST", f"{PATH}/undo", {"dry_run": True}),
         ("GET", f"{PATH}/permissions", None),
         ("GET", "/v1/health", None),
         ("GET", "/v1/info", None),

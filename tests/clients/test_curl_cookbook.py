@@ -25,7 +25,7 @@ from anyio import fail_after, to_thread
 
 from server import discovery
 from server.discovery import Running
-from tests.daemon import COMMAND, Daemon
+from tests.daemon import COMMAND, Daemon, running
 from tests.pictures import picture
 
 COOKBOOK = Path(__file__).parents[2] / "clients" / "curl"
@@ -368,6 +368,28 @@ def test_cancel_ends_the_run(cook: Cook, session: str) -> None:
     wait_until(lambda: cook.json("10-cancel.sh", session) == {"cancelled": False})
 
 
+def test_a_prompt_waits_in_the_queue_and_a_steering_one_goes_to_the_run(cook: Cook, session: str) -> None:
+    cook.run("04-prompt.sh", session, "go")
+    cook.open_request(session)
+    accepted, queue = map(json.loads, cook.run("19-queue.sh", session, 'say "later"').splitlines())
+    assert accepted["disposition"] == "queued"
+    assert [(one["prompt_id"], one["text"]) for one in queue["queue"]] == [(accepted["prompt_id"], 'say "later"')]
+    assert cook.json("20-steer.sh", session, "look left")["disposition"] == "steering"
+    assert cook.json("20-steer.sh", session, "instead", "interrupt")["disposition"] == "started"
+    wait_until(lambda: "instead" in json.dumps(cook.json("11-messages.sh", session)))
+
+
+def test_a_suspended_run_goes_on_with_its_answer(cook: Cook, session: str) -> None:
+    assert cook.json("21-suspend.sh", session) == {"suspending": False}
+    cook.run("04-prompt.sh", session, "go")
+    cook.open_request(session)
+    assert cook.json("21-suspend.sh", session) == {"suspending": True}
+    wait_until(lambda: cook.json("21-suspend.sh", session) == {"suspending": False})
+    request = cook.open_request(session)["request_id"]
+    cook.run("06-answer.sh", session, request, "deny")
+    wait_until(lambda: cook.open_request(session)["request_id"] != request)
+
+
 def test_messages_and_clear(cook: Cook, session: str) -> None:
     cook.run("04-prompt.sh", session, "remember this")
     cook.open_request(session)
@@ -378,6 +400,32 @@ def test_messages_and_clear(cook: Cook, session: str) -> None:
     history = cook.json("11-messages.sh", session)
     assert "remember this" in json.dumps(history["messages"][0])
     assert cook.json("11-messages.sh", session, str(history["last_seq"]))["messages"] == []
+
+
+def test_a_summary_takes_the_place_of_the_conversation(cook: Cook, session: str) -> None:
+    assert cook.json("18-compact.sh", session, exits=22)["code"] == "unprocessable"  # there is nothing yet
+    cook.run("04-prompt.sh", session, "remember this")
+    cook.open_request(session)
+    assert cook.json("18-compact.sh", session, exits=22)["code"] == "session_busy"
+    cook.run("10-cancel.sh", session)
+    wait_until(lambda: cook.json("10-cancel.sh", session) == {"cancelled": False})
+    assert "remember this" in cook.json("18-compact.sh", session)["summary"]
+    assert "remember this" in json.dumps(cook.json("11-messages.sh", session)["messages"][0])
+
+
+def test_what_a_run_did_to_files_is_taken_back(cook: Cook, session: str, tmp_path: Path) -> None:
+    assert cook.json("26-undo.sh", session, exits=22)["code"] == "nothing_to_undo"
+    cook.run("04-prompt.sh", session, "show me")
+    first = cook.open_request(session)["request_id"]
+    cook.run("06-answer.sh", session, first, "allow")
+    wait_until(lambda: cook.open_request(session)["request_id"] != first)
+    assert cook.json("26-undo.sh", session, exits=22)["code"] == "session_busy"
+    cook.run("10-cancel.sh", session)
+    wait_until(lambda: cook.json("10-cancel.sh", session) == {"cancelled": False})
+    planned = cook.json("26-undo.sh", session, "dry")
+    assert planned["deleted"]
+    assert cook.json("26-undo.sh", session) == planned
+    assert cook.json("26-undo.sh", session, exits=22)["code"] == "nothing_to_undo"
 
 
 @in_both_shells
@@ -406,6 +454,43 @@ def test_an_answer_of_a_given_form_comes_checked(cook: Cook, session: str) -> No
     assert done["structured"] == {"title": "Shopping list", "items": ["apples", "bread"]}
     refused = cook.json("17-structured.sh", session, "structured", '{"type": "array"}', exits=22)
     assert refused["code"] == "bad_request"
+
+
+@in_both_shells
+def test_a_prompt_under_a_key_runs_once(cook: Cook, session: str) -> None:
+    first = cook.finish("22-idempotent-prompt.sh", session, 'say "it" once')
+    key = first.stderr.strip().removeprefix("Idempotency-Key: ")
+    assert cook.run("22-idempotent-prompt.sh", session, 'say "it" once', key) == first.stdout
+    refused = cook.json("22-idempotent-prompt.sh", session, "something else", key, exits=22)
+    assert refused["code"] == "unprocessable"
+
+
+def test_a_fork_is_taken_back_to_a_prompt_and_exported(cook: Cook, session: str, tmp_path: Path) -> None:
+    cook.run("04-prompt.sh", session, "remember this")
+    cook.open_request(session)
+    assert cook.json("23-fork.sh", session, exits=22)["code"] == "session_busy"
+    cook.run("10-cancel.sh", session)
+    wait_until(lambda: cook.json("10-cancel.sh", session) == {"cancelled": False})
+    back = cook.json("23-fork.sh", session, "0")
+    copy = cook.json("23-fork.sh", session)
+    assert (back["prompt"], back["fork_of"], copy["fork_of"]) == ("remember this", session, session)
+    saved = str(tmp_path / "saved.md")
+    assert cook.run("24-export.sh", copy["id"], "markdown", saved).strip() == saved
+    assert "## User\n\nremember this\n" in Path(saved).read_text()
+    assert cook.json("24-export.sh", session, "pdf", saved, exits=22)["code"] == "bad_request"
+    assert [path.name for path in tmp_path.glob("saved*")] == ["saved.md"]
+    for forked in (back, copy):
+        cook.run("14-close.sh", forked["id"])
+
+
+def test_a_session_is_taken_over_from_another_server(daemon: Daemon, tmp_path: Path) -> None:
+    here = Cook(daemon.url, daemon.token, daemon.cwd)
+    session = here.run("02-create-session.sh").strip()
+    with running(tmp_path, *daemon.arguments) as other:
+        there = Cook(other.url, other.token, other.cwd)
+        assert there.run("13-resume.sh", session, exits=22).count("session_locked") == 1
+        assert there.json("25-takeover.sh", session)["id"] == session
+        assert here.json("05-permissions.sh", session, exits=22)["code"] == "not_found"
 
 
 def test_closed_session_is_gone_until_it_is_resumed(cook: Cook) -> None:

@@ -13,6 +13,7 @@ from tests.daemon import Daemon
 
 SCHEMAS = yaml.safe_load((Path(__file__).resolve().parents[2] / "openapi.yaml").read_text())["components"]["schemas"]
 ANSWERS: dict[str, type[Received]] = {
+    "ForkAnswer": values.Fork,
     "HistoryMessage": values.StoredMessage,
     "Info": values.Info,
     "Messages": values.MessagePage,
@@ -26,11 +27,12 @@ ANSWERS: dict[str, type[Received]] = {
     "SessionList": values.SessionPage,
     "SessionState": values.SessionState,
     "StoredBlob": values.Blob,
+    "UndoAnswer": values.Undo,
 }
 BODIES: dict[str, tuple[set[str], set[str]]] = {
     "PromptBody": (set(get_type_hints(values.PromptOptions)), {"text", "wait"}),
     "PatchSession": (set(get_type_hints(values.Settings)), set()),
-    "CreateSession": (set(get_type_hints(values.Settings)), {"cwd", "resume", "continue"}),
+    "CreateSession": (set(get_type_hints(values.Settings)), {"cwd", "resume", "continue", "takeover"}),
     "AnswerBody": (set(values.Answer.model_fields), set()),
 }
 """What a caller may send, and what the client sends by itself or takes as an argument of its own."""

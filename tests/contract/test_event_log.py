@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from agentcore.encoding import head_of
-from agentcore.errors import StorageUnavailable
+from agentcore.errors import StorageUnavailable, TakenOver
 from agentcore.events import EVENTS, Done, Status, TextDelta, UserMessage
 from agentcore.messages import Text
 from agentcore.sessions.journal import FILE_NAME, Journal
 from agentcore.sessions.log import STRIDE, JournalLog
 from agentcore.sessions.reading import read_lines
+from agentcore.sessions.records import Grant
 from agentcore.usage import Usage
 from tests.fakes import FakeClock
 
@@ -127,6 +128,82 @@ async def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     await log.sync()
     assert heard == [1]
     assert len(list(read_lines(tmp_path / "s" / FILE_NAME))) == 1
+
+
+async def test_a_log_that_was_taken_over_publishes_nothing_more(tmp_path: Path) -> None:
+    log, heard = make(tmp_path), []
+    log.listen(lambda seq, kind, line: heard.append(seq))
+    log.emit(Status(busy=True))
+    new, _ = Journal.open(tmp_path / "s", takeover=True)
+    for say in (
+        lambda: log.emit(DONE),
+        lambda: log.emit(TextDelta(text="x")),
+        lambda: log.record(Grant(rule="bash(ls)")),
+    ):
+        with pytest.raises(TakenOver):
+            say()
+    assert (heard, log.last_seq, log.is_taken_over) == ([1], 1, True)
+    with pytest.raises(TakenOver):
+        await log.sync()
+    log.say_last(DONE)  # the closing words go to the listeners alone
+    assert (heard, len(list(read_lines(tmp_path / "s" / FILE_NAME)))) == ([1, 2], 1)
+    log.close()
+    with pytest.raises(TakenOver):
+        await log.sync()  # also when it was closed meanwhile: what the caller does next may be an effect
+    assert not new.lease.is_lost
+
+
+@pytest.mark.parametrize("at", ["write", "fdatasync"])
+async def test_a_takeover_in_the_middle_is_seen_before_anything_follows_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """The line is written or synced already, and whoever takes over may have read up to a place before it."""
+    log, heard = make(tmp_path), []
+    log.listen(lambda seq, kind, line: heard.append(seq))
+    log.emit(Status(busy=True))
+    real = getattr(os, at)
+
+    def take_over_first(*given: object) -> object:
+        monkeypatch.undo()
+        Journal.open(tmp_path / "s", takeover=True)
+        return real(*given)
+
+    async def emit() -> None:
+        log.emit(DONE)
+
+    monkeypatch.setattr(os, at, take_over_first)
+    with pytest.raises(TakenOver):
+        await (emit() if at == "write" else log.sync())
+    assert heard == [1]
+    assert len(list(read_lines(tmp_path / "s" / FILE_NAME))) == 1
+
+
+@pytest.mark.parametrize("way", ["deleted", "replaced", "moved", "unlocked"])
+async def test_a_journal_that_is_gone_below_the_session_is_noticed_at_the_next_barrier(
+    tmp_path: Path, way: str
+) -> None:
+    log, heard = make(tmp_path), []
+    log.listen(lambda seq, kind, line: heard.append(seq))
+    log.emit(Status(busy=True))
+    await log.sync()
+    path = tmp_path / "s" / FILE_NAME
+    if way == "deleted":
+        path.unlink()
+    elif way == "replaced":
+        path.with_name("other").write_bytes(path.read_bytes())
+        path.with_name("other").rename(path)
+    elif way == "moved":
+        path.parent.rename(tmp_path / "elsewhere")
+    else:
+        (tmp_path / "s" / "lease").unlink()  # a second process would believe the session free
+    log.emit(Status(busy=False))
+    with pytest.raises(StorageUnavailable, match="deleted, moved or replaced"):
+        await log.sync()
+    assert log.is_broken
+    with pytest.raises(StorageUnavailable):
+        log.emit(DONE)
+    log.say_last(DONE)
+    assert heard == [1, 2, 3]  # the stream goes on to its last words
 
 
 async def test_sync_reaches_the_disk_once_for_all_that_was_emitted(

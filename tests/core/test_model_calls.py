@@ -659,7 +659,7 @@ async def test_a_call_whose_tokens_are_not_told_has_no_known_price(tmp_path: Pat
         live = await tale.home.session()
         tale.a.price_usd = 0.1
         uncounted = say("Free?")
-        uncounted.is_counted = False
+        uncounted.usage = None
         tale.a.script(uncounted)
         events = await tale.home.run(live, "go")
     assert (of(events, "usage")[0].spent_usd, of(events, "done")[0].cost_usd) == (None, None)

@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentcore.agent import UNKNOWN_OUTCOME
 from agentcore.encoding import head_of
 from agentcore.errors import StorageUnavailable, Unprocessable
 from agentcore.events import EVENTS, SessionUpdated, Status
 from agentcore.messages import ToolResult
+from agentcore.run import UNKNOWN_OUTCOME
 from server.live import LiveSession
 from server.problems import Problem
 from server.schemas import AnswerBody
@@ -47,8 +47,8 @@ async def test_a_waiting_request_is_offered_again_and_its_answer_goes_on(tmp_pat
         home.provider.script(say("It ran."))
         live.answer("perm-1", AnswerBody(allow=True))
         await idle(live)
-        expected = ["permission_resolved", "status", "tool_start", "tool_end", "turn_end"]
-        assert kinds(home.events(live))[:5] == expected
+        expected = ["permission_resolved", "status", "tool_start", "notice", "tool_end", "turn_end"]
+        assert kinds(home.events(live))[:6] == expected
         assert home.events(live)[-2].text == "It ran."
         assert len(home.provider.requests) == 1
 

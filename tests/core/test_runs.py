@@ -8,6 +8,7 @@ import pytest
 from agentcore.errors import ProviderError
 from agentcore.messages import Text, Thinking, ToolCall, ToolResult
 from agentcore.ports import TextPart
+from server.problems import Problem
 from server.schemas import AnswerBody
 from tests.fakes import Turn, call, house, kinds, say, thinking, use
 
@@ -38,7 +39,8 @@ STOPS = [
 async def test_each_stop_reason_ends_the_run_as_the_table_says(
     tmp_path: Path, stop: str, reason: str, code: str | None
 ) -> None:
-    events, messages, _ = await last_run(tmp_path, say("some text", stop))
+    # behind a context that did not fit: its summary, and the second try
+    events, messages, _ = await last_run(tmp_path, say("some text", stop), say("Briefly."), say("some text", stop))
     errors = [event.code for event in events if event.type == "error"]
     assert events[-2].stop_reason == reason
     assert errors == ([] if code is None else [code])
@@ -187,6 +189,24 @@ async def test_clear_begins_a_fresh_context(tmp_path: Path) -> None:
         assert [message.content[0].text for message in shown] == ["first", "One.", "second", "Two."]
 
 
+async def test_clear_waits_for_no_run_and_ends_one_that_a_crash_left(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("bash", command="true")))
+        live.prompt("first")
+        await home.until_asked(live)
+        with pytest.raises(Problem) as refused:
+            live.clear()
+        assert refused.value.code == "session_busy"
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        live.clear()
+        ended = ["permission_resolved", "tool_end", "turn_end", "done", "cleared"]
+        assert [kind for kind in kinds(home.events(live)) if kind != "status"] == ended
+        assert live.agent.history.transcript.messages == ()
+        assert (live.state().interrupted, live.requests.open) == (False, ())
+
+
 async def test_a_pause_beside_calls_answers_them_before_anything_is_sent(tmp_path: Path) -> None:
     paused = use(call("ls", path="."), text="I search")
     paused.stop = "pause_turn"
@@ -259,7 +279,7 @@ async def test_a_run_that_cannot_even_be_closed_is_done_all_the_same(
 
     async with house(tmp_path) as home:
         live = await home.session()
-        monkeypatch.setattr("agentcore.agent.close_batch", fail)
+        monkeypatch.setattr("agentcore.run.close_batch", fail)
         home.provider.script(say("Hello."))
         accepted = live.prompt("go")
         with anyio.fail_after(5):

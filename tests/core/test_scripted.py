@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agentcore.compaction import words
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Text, Thinking, ToolCall, ToolResult
 from agentcore.permissions.workspace import Workspace
@@ -128,6 +129,8 @@ async def test_a_turn_shows_its_pieces_and_then_the_whole() -> None:
         ([PROMPT, said("a0"), user("u", Text(text="<system-note>x</system-note>"), *RESULT.content)], "two"),
         ([PROMPT, said("a0"), user("u", Text(text=" \n<task-notification>x</task-notification>"))], "two"),
         ([PROMPT, said("a0"), RESULT, said("a1"), RESULT, said("a2"), RESULT], "The script has no further turn"),
+        ([user("u", Text(text=words.note("s", (), "j")), *PROMPT.content), said("a0"), RESULT], "two"),
+        ([user("u", Text(text=words.note("s", (), "j")))], "The conversation was compacted"),
     ],
 )
 def test_the_turn_is_the_number_of_answers_since_the_last_prompt(messages: list[Message], text: str) -> None:
@@ -141,6 +144,22 @@ def test_the_first_scene_that_matches_the_prompt_is_played(prompt: str, text: st
     scenes = [{"match": "fail", "turns": [{"text": "failed"}]}, {"match": "straße", "turns": [{"text": "road"}]}]
     script = Script.model_validate({"scenes": [*scenes, {"turns": [{"text": "hello"}]}]})
     assert choose_turn(script, [user("u", Text(text=prompt))]).text == text
+
+
+ASKED = user("u9", *RESULT.content, Text(text=words.request()))
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("turns: [{text: one}]", "<summary>\nThe user asked:\n- go\n\nThe last answer was:\nsaid\n</summary>"),
+        ("{turns: [{text: one}], summary: {text: Short.}}", "Short."),
+    ],
+)
+async def test_a_summary_tells_what_was_said_or_what_the_script_says(script: str, text: str) -> None:
+    *_, finished = await play(parse_script(script, "test"), [PROMPT, said("a0"), ASKED])
+    assert isinstance(finished, Finished)
+    assert finished.content == (Text(text=text),)
 
 
 def test_a_prompt_without_a_scene_says_so() -> None:

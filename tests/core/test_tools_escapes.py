@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agentcore import files
 from agentcore.permissions.workspace import Workspace
-from agentcore.tools import files
 from tests.core.test_tools import Workbench
 
 pytestmark = pytest.mark.anyio
@@ -187,7 +187,7 @@ async def test_a_folder_that_becomes_a_protected_one_while_it_is_opened_is_notic
 ) -> None:
     original = files._step
 
-    def move_after(folder: int, name: str, create: bool) -> int:
+    def move_after(folder: int, name: str, create: bool) -> tuple[int, bool]:
         opened = original(folder, name, create)
         if name == "x":
             (bench.root / "x").rename(bench.root / ".husky")

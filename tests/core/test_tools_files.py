@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
+from agentcore.files import MAX_WHOLE_BYTES, version_of
 from agentcore.ports import ToolError
 from agentcore.tools import matching
 from agentcore.tools.editor import FileEditor
-from agentcore.tools.files import MAX_WHOLE_BYTES, version_of
 from agentcore.tools.versions import FileVersions
 from tests.core.test_tools import Workbench
 

@@ -36,6 +36,9 @@ def test_a_whole_file(tmp_path: Path) -> None:
         effort = "high"
         mode = "plan"
         fallbacks = ["openai/gpt-5.2", "lab/qwen3"]
+        compaction = "keep_recent"
+        auto_compact = false
+        compact_at = 0.7
         [permissions]
         allow = ["Bash(ls)"]
         [aliases]
@@ -61,6 +64,9 @@ def test_a_whole_file(tmp_path: Path) -> None:
         effort="high",
         mode="plan",
         fallbacks=("openai/gpt-5.2", "lab/qwen3"),
+        compaction="keep_recent",
+        auto_compact=False,
+        compact_at=0.7,
         aliases={"fast": "anthropic/claude-haiku-4-5"},
         providers=(NamedProvider("lab", lab), NamedProvider("work", work)),
     )
@@ -76,6 +82,10 @@ REFUSED = {
     'effort = "extreme"': "`effort`",
     'fallbacks = "openai/gpt-5.2"': '`fallbacks` in settings.toml is wrong: it must be a list, such as ["openai/',
     "fallbacks = [1]": "`fallbacks`",
+    'compaction = "off"': "`compaction`",
+    "auto_compact = 1": "`auto_compact`",
+    "compact_at = 80": "`compact_at`",
+    "compact_at = 0.0": "`compact_at`",
 }
 
 

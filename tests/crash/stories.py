@@ -37,10 +37,12 @@ def check_numbers(lines: Sequence[dict[str, Any]]) -> None:
 
 
 def check_pairs(events: Sequence[dict[str, Any]]) -> None:
-    """Every call has its result before anything else is said; only the last batch may still be open."""
+    """Every call has its result before anything else is said; only the last batch may still be open, and one whose
+    run is suspended."""
     still_open: set[str] = set()
     for event in events:
-        if event["type"] in ("user_message", "assistant_message", "done"):
+        is_end = event["type"] == "done" and event["stop_reason"] != "suspended"
+        if event["type"] in ("user_message", "assistant_message") or is_end:
             assert not still_open, f"{event['type']} {event['seq']} while calls are open: {still_open}"
         if event["type"] == "assistant_message":
             still_open = {block["id"] for block in event["message"]["content"] if block["type"] == "tool_use"}

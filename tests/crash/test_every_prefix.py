@@ -158,7 +158,10 @@ def check_way(
     answers = len(of_kind(before, "assistant_message"))
     started = {event["call_id"] for event in of_kind(before, "tool_start") if event["tool_name"] == "bash"}
     ended = {event["call_id"] for event in of_kind(before, "tool_end")}
-    if way is not go_on:
+    has_begun = "user_message" in kinds(before)
+    if way is prompt_instead and not has_begun:
+        assert reason == "end_turn", told  # what was accepted runs, and before what comes after it
+    elif way is not go_on:
         assert reason == "interrupted", told
         assert all(event["resolution"] != "expired" for event in of_kind(after, "permission_resolved")), told
     if way is cancel:

@@ -92,7 +92,7 @@ async def test_a_waiting_request_is_offered_again_and_its_answer_starts_the_rest
         line for line in server.lines(session) if (head_of(line) or ("", 0))[1] > cursor - 2
     ]
     assert [event["turn"] for event in of_kind(after, "model_start")] == [2]  # the first turn is not paid for again
-    assert kinds(after)[:5] == ["status", "permission_resolved", "status", "tool_start", "tool_end"]
+    assert kinds(after)[:6] == ["status", "permission_resolved", "status", "tool_start", "notice", "tool_end"]
     assert kinds(after)[-2:] == ["done", "status"]
     assert of_kind(after, "done")[0]["stop_reason"] == "end_turn"
     assert min(event["seq"] for event in after) == STRIDE + 1

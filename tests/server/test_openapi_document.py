@@ -152,6 +152,7 @@ def test_the_failures_of_an_endpoint_are_by_status(described: dict[str, Any]) ->
         "409": "`session_busy`",
         "413": "`body_too_large`",
         "415": "`unsupported_media_type`",
+        "422": "`unprocessable`",
         "500": "`internal`",
         "503": "`draining`",
     }

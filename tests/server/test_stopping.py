@@ -128,7 +128,7 @@ async def test_a_running_command_may_end_and_new_work_is_refused_meanwhile(serve
             (server.cwd / "go").touch()
             ending = await stream.to_end()
             assert await server.wait() == 0
-    assert [frame.event for frame in ending] == ["tool_end", "turn_end", "server_stopping"]
+    assert [frame.event for frame in ending] == ["notice", "tool_end", "turn_end", "server_stopping"]
     events = check_journal(server.journal(session).read_bytes())
     assert kinds(events)[-2:] == ["tool_end", "turn_end"]
     server.restart()

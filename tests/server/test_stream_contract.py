@@ -99,7 +99,13 @@ async def test_a_stream_begins_with_a_comment_and_a_snapshot_without_an_id(
     state = (await http.get(f"/v1/sessions/{session}")).json()
     assert connected.raw == b": connected"
     assert (snapshot.id, snapshot.event) == (None, "snapshot")
-    assert snapshot.json == {"type": "snapshot", "last_seq": state["last_seq"], "session": state, "permissions": []}
+    assert snapshot.json == {
+        "type": "snapshot",
+        "last_seq": state["last_seq"],
+        "session": state,
+        "permissions": [],
+        "queue": [],
+    }
 
 
 async def test_without_a_cursor_only_new_events_come(served: Daemon, http: httpx.AsyncClient, session: str) -> None:

@@ -22,7 +22,9 @@ PAUSE = {"turns": [{"text": "That was long enough.", "ttft_ms": 1000 * STALL_S *
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with running(tmp_path_factory.mktemp("stalled")) as daemon:
+    folder = tmp_path_factory.mktemp("stalled")
+    Daemon(folder).configure("auto_compact = false\n")  # the flood is more than any window holds
+    with running(folder) as daemon:
         daemon.script("flood", FLOOD)
         daemon.script("pause", PAUSE)
         yield daemon

@@ -1,8 +1,9 @@
 """The provider `scripted`: answers each model call with the next turn of a script.
 
 Which turn to play is read off the request, as the number of answers since the last prompt. The same transcript gets
-the same answer, before and after a restart. `ModelRequest.model` is `demo` or the path of a file. The one thing that is
-remembered is how often a turn with `fail_times` has failed.
+the same answer, before and after a restart. A request for a summary is answered with the script's `summary`, else with
+what was said. `ModelRequest.model` is `demo` or the path of a file. The one thing that is remembered is how often a
+turn with `fail_times` has failed.
 """
 
 import re
@@ -14,18 +15,20 @@ import anyio
 from anyio import to_thread
 from pydantic_core import to_json
 
+from agentcore.compaction.words import COMPACTED, NOTE_TAG, REQUEST_TAG
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.scripted.script import Script, ScriptedTurn, load_script
 from agentcore.usage import Usage
 
-_NOT_A_PROMPT = ("<system-note>", "<task-notification>", "<hook-feedback>")
+_NOT_A_PROMPT = (NOTE_TAG, REQUEST_TAG, "<task-notification>", "<hook-feedback>")
 """Texts that the system adds by itself to what a person said."""
 _WORDS = re.compile(r"\s*\S+|\s+")
 _WATCHED_CHARS = 24
 """Where a script pauses between pieces, somebody watches: a few words at a time, of together this length."""
 _OVER = ScriptedTurn(text="The script has no further turn for this prompt.")
+_PLACE_LOST = ScriptedTurn(text="The conversation was compacted, and the script has lost its place in it.")
 _NO_SCENE = ScriptedTurn(text="The script has no scene for this prompt.")
 
 
@@ -61,7 +64,9 @@ class ScriptedProvider:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamPart]]:
         script = self._script if self._script is not None else await to_thread.run_sync(load_script, request.model)
-        turn = self._this_time(choose_turn(script, request.messages), request)
+        turn = _summary(script, request.messages)
+        if turn is None:
+            turn = self._this_time(choose_turn(script, request.messages), request)
         parts = _play(turn, request, script.delta_delay_ms / 1000)
         try:
             yield parts
@@ -89,10 +94,29 @@ def choose_turn(script: Script, messages: Sequence[Message]) -> ScriptedTurn:
             answers += 1
         elif prompt := _prompt_of(message):
             break
+    if not prompt and any(_texts_of(message, COMPACTED) for message in messages):
+        return _PLACE_LOST
     scene = script.scene_for(prompt)
     if scene is None:
         return _NO_SCENE
     return scene.turns[answers] if answers < len(scene.turns) else _OVER
+
+
+def _summary(script: Script, messages: Sequence[Message]) -> ScriptedTurn | None:
+    """What is answered to the request for a summary; None to any other request."""
+    if not messages or not _texts_of(messages[-1], REQUEST_TAG):
+        return None
+    if script.summary is not None:
+        return script.summary
+    prompts = [f"- {prompt}" for message in messages if message.role == "user" if (prompt := _prompt_of(message))]
+    said = next((message.text for message in reversed(messages) if message.role == "assistant" and message.text), "")
+    lines = ["The user asked:", *prompts, "", "The last answer was:", said]
+    return ScriptedTurn(text="<summary>\n" + "\n".join(lines).strip() + "\n</summary>")
+
+
+def _texts_of(message: Message, tag: str) -> list[str]:
+    """The texts of a message that begin with a tag."""
+    return [block.text for block in message.content if isinstance(block, Text) and block.text.startswith(tag)]
 
 
 def _prompt_of(message: Message) -> str:

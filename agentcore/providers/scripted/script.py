@@ -14,6 +14,8 @@ piece) and `error: {kind: overloaded, message: ..., retry_after_s: 2}`, which is
 With `fail_times: 2` beside it the first two calls fail, before anything is shown, and then the turn is played whole:
 how a call is made again. The calls are counted for each session and place in it; a restart counts anew.
 
+A conversation that is compacted is summarised by itself, or with what the file says: `summary: {text: ...}`.
+
 Several stories in one file: `scenes` in the place of `turns`, each with its own `turns` and an optional `match`. The
 first scene whose `match` occurs in the prompt is played, upper and lower case alike; one without `match` fits all.
 
@@ -88,6 +90,8 @@ class Scene(Value):
 
 class Script(Value):
     delta_delay_ms: float = 0
+    summary: ScriptedTurn | None = None
+    """The answer to the request for a summary; None: one is made of what was said."""
     turns: tuple[ScriptedTurn, ...] = ()
     scenes: tuple[Scene, ...] = ()
 

@@ -4,15 +4,15 @@ Thin on purpose: what is said on the wire is in `endpoints`, what the stream mea
 `prompts`, how it travels in `transport`. `client` has the same shape without `await`.
 """
 
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Literal, Self, TypeVar, Unpack
 
 import anyio
 
-from agentcore.events import PermissionRequest
+from agentcore.events import PermissionRequest, QueuedPrompt
 from agentcore_client import endpoints
 from agentcore_client.call import Call
 from agentcore_client.cursor import Cursor
@@ -26,6 +26,7 @@ from agentcore_client.values import (
     Accepted,
     Answer,
     Blob,
+    Fork,
     GrantReport,
     Info,
     MessagePage,
@@ -34,6 +35,7 @@ from agentcore_client.values import (
     SessionPage,
     SessionState,
     Settings,
+    Undo,
 )
 
 T = TypeVar("T")
@@ -73,13 +75,17 @@ class AsyncClient:
     async def create_session(self, cwd: str | Path | None = None, **settings: Unpack[Settings]) -> "AsyncSession":
         return await self._opened(endpoints.create_session(cwd, **settings))
 
-    async def resume_session(self, which: str = "latest", **settings: Unpack[Settings]) -> "AsyncSession":
-        """Load a session by its id, a unique prefix of it, or `latest`."""
-        return await self._opened(endpoints.resume_session(which, **settings))
+    async def resume_session(
+        self, which: str = "latest", *, takeover: bool = False, **settings: Unpack[Settings]
+    ) -> "AsyncSession":
+        """Load a session by its id, a unique prefix of it, or `latest`; `takeover` takes it from another server."""
+        return await self._opened(endpoints.resume_session(which, takeover=takeover, **settings))
 
-    async def continue_session(self, cwd: str | Path = ".", **settings: Unpack[Settings]) -> "AsyncSession":
-        """Load the newest session of a folder."""
-        return await self._opened(endpoints.continue_session(cwd, **settings))
+    async def continue_session(
+        self, cwd: str | Path = ".", *, takeover: bool = False, **settings: Unpack[Settings]
+    ) -> "AsyncSession":
+        """Load the newest session of a folder; `takeover` takes it from another server."""
+        return await self._opened(endpoints.continue_session(cwd, takeover=takeover, **settings))
 
     async def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
         return await self.send(endpoints.list_sessions(limit, cursor))
@@ -131,9 +137,62 @@ class AsyncSession:
         """Go on with a run that was suspended or cut off by a crash; `follow` what it returns."""
         return await self._transport.send(endpoints.resume_run(self.id))
 
+    async def suspend(self) -> bool:
+        """Let the run end `suspended` at its next border; `resume_run` goes on with it. False when none was running."""
+        return await self._transport.send(endpoints.suspend(self.id))
+
+    async def queue(self) -> tuple[QueuedPrompt, ...]:
+        """The prompts that wait for their run, the next one first; long texts are cut."""
+        return await self._transport.send(endpoints.queue(self.id))
+
+    async def reorder_queue(self, prompt_ids: Sequence[str]) -> tuple[QueuedPrompt, ...]:
+        """Let these run first, in this order."""
+        return await self._transport.send(endpoints.reorder_queue(self.id, prompt_ids))
+
+    async def clear_queue(self) -> None:
+        """Remove every prompt that waits."""
+        await self._transport.send(endpoints.clear_queue(self.id))
+
+    async def queued(self, prompt_id: str) -> QueuedPrompt:
+        """A prompt that waits, with its whole text."""
+        return await self._transport.send(endpoints.queued(self.id, prompt_id))
+
+    async def edit_queued(self, prompt_id: str, text: str) -> QueuedPrompt:
+        """Change the text of a prompt that waits."""
+        return await self._transport.send(endpoints.edit_queued(self.id, prompt_id, text))
+
+    async def remove_queued(self, prompt_id: str) -> None:
+        """Let a prompt that waits never run."""
+        await self._transport.send(endpoints.remove_queued(self.id, prompt_id))
+
+    async def answer_deferred(self, token: str, output: str, *, is_error: bool = False) -> None:
+        """Give a deferred call its result; with the last one its run goes on."""
+        await self._transport.send(endpoints.answer_deferred(self.id, token, output, is_error))
+
     async def clear(self) -> None:
         """Let the model start from nothing; the history stays readable."""
         await self._transport.send(endpoints.clear(self.id))
+
+    async def undo(self, *, dry_run: bool = False) -> Undo:
+        """Take back the file changes of the last run that made some, or only tell what that would do; again for the
+        run before. Raises: ApiError `nothing_to_undo`."""
+        return await self._transport.send(endpoints.undo(self.id, dry_run))
+
+    async def compact(self) -> str:
+        """Let a summary take the place of the conversation, and return it; takes a model call, while it is busy."""
+        return await self._transport.send(endpoints.compact(self.id))
+
+    async def fork(self, at: str | int | None = None, **settings: Unpack[Settings]) -> tuple["AsyncSession", Fork]:
+        """Begin a session with a copy of this one's history: up to its end, or to a message by id or index.
+
+        At a prompt it is a rewind: the copy ends just before it, and what is returned holds its text.
+        """
+        forked = await self._transport.send(endpoints.fork(self.id, at, **settings))
+        return AsyncSession(self._transport, forked.id, forked.last_seq), forked
+
+    async def export(self, form: Literal["jsonl", "markdown", "json"] = "jsonl") -> bytes:
+        """The session as a file, without the secrets that are known as such."""
+        return await self._transport.send(endpoints.export(self.id, form))
 
     async def permissions(self) -> tuple[PermissionRequest, ...]:
         """The requests that wait for an answer."""

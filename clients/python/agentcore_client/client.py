@@ -4,13 +4,13 @@ Thin on purpose: what is said on the wire is in `endpoints`, what the stream mea
 `prompts`, how it travels in `transport`. `async_client` has the same shape with `await`.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Literal, Self, TypeVar, Unpack
 
-from agentcore.events import PermissionRequest
+from agentcore.events import PermissionRequest, QueuedPrompt
 from agentcore_client import endpoints
 from agentcore_client.call import Call
 from agentcore_client.cursor import Cursor
@@ -24,6 +24,7 @@ from agentcore_client.values import (
     Accepted,
     Answer,
     Blob,
+    Fork,
     GrantReport,
     Info,
     MessagePage,
@@ -32,6 +33,7 @@ from agentcore_client.values import (
     SessionPage,
     SessionState,
     Settings,
+    Undo,
 )
 
 T = TypeVar("T")
@@ -69,13 +71,17 @@ class Client:
     def create_session(self, cwd: str | Path | None = None, **settings: Unpack[Settings]) -> "Session":
         return self._opened(endpoints.create_session(cwd, **settings))
 
-    def resume_session(self, which: str = "latest", **settings: Unpack[Settings]) -> "Session":
-        """Load a session by its id, a unique prefix of it, or `latest`."""
-        return self._opened(endpoints.resume_session(which, **settings))
+    def resume_session(
+        self, which: str = "latest", *, takeover: bool = False, **settings: Unpack[Settings]
+    ) -> "Session":
+        """Load a session by its id, a unique prefix of it, or `latest`; `takeover` takes it from another server."""
+        return self._opened(endpoints.resume_session(which, takeover=takeover, **settings))
 
-    def continue_session(self, cwd: str | Path = ".", **settings: Unpack[Settings]) -> "Session":
-        """Load the newest session of a folder."""
-        return self._opened(endpoints.continue_session(cwd, **settings))
+    def continue_session(
+        self, cwd: str | Path = ".", *, takeover: bool = False, **settings: Unpack[Settings]
+    ) -> "Session":
+        """Load the newest session of a folder; `takeover` takes it from another server."""
+        return self._opened(endpoints.continue_session(cwd, takeover=takeover, **settings))
 
     def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
         return self.send(endpoints.list_sessions(limit, cursor))
@@ -127,9 +133,62 @@ class Session:
         """Go on with a run that was suspended or cut off by a crash; `follow` what it returns."""
         return self._transport.send(endpoints.resume_run(self.id))
 
+    def suspend(self) -> bool:
+        """Let the run end `suspended` at its next border; `resume_run` goes on with it. False when none was running."""
+        return self._transport.send(endpoints.suspend(self.id))
+
+    def queue(self) -> tuple[QueuedPrompt, ...]:
+        """The prompts that wait for their run, the next one first; long texts are cut."""
+        return self._transport.send(endpoints.queue(self.id))
+
+    def reorder_queue(self, prompt_ids: Sequence[str]) -> tuple[QueuedPrompt, ...]:
+        """Let these run first, in this order."""
+        return self._transport.send(endpoints.reorder_queue(self.id, prompt_ids))
+
+    def clear_queue(self) -> None:
+        """Remove every prompt that waits."""
+        self._transport.send(endpoints.clear_queue(self.id))
+
+    def queued(self, prompt_id: str) -> QueuedPrompt:
+        """A prompt that waits, with its whole text."""
+        return self._transport.send(endpoints.queued(self.id, prompt_id))
+
+    def edit_queued(self, prompt_id: str, text: str) -> QueuedPrompt:
+        """Change the text of a prompt that waits."""
+        return self._transport.send(endpoints.edit_queued(self.id, prompt_id, text))
+
+    def remove_queued(self, prompt_id: str) -> None:
+        """Let a prompt that waits never run."""
+        self._transport.send(endpoints.remove_queued(self.id, prompt_id))
+
+    def answer_deferred(self, token: str, output: str, *, is_error: bool = False) -> None:
+        """Give a deferred call its result; with the last one its run goes on."""
+        self._transport.send(endpoints.answer_deferred(self.id, token, output, is_error))
+
     def clear(self) -> None:
         """Let the model start from nothing; the history stays readable."""
         self._transport.send(endpoints.clear(self.id))
+
+    def undo(self, *, dry_run: bool = False) -> Undo:
+        """Take back the file changes of the last run that made some, or only tell what that would do; again for the
+        run before. Raises: ApiError `nothing_to_undo`."""
+        return self._transport.send(endpoints.undo(self.id, dry_run))
+
+    def compact(self) -> str:
+        """Let a summary take the place of the conversation, and return it; takes a model call, while it is busy."""
+        return self._transport.send(endpoints.compact(self.id))
+
+    def fork(self, at: str | int | None = None, **settings: Unpack[Settings]) -> tuple["Session", Fork]:
+        """Begin a session with a copy of this one's history: up to its end, or to a message by id or index.
+
+        At a prompt it is a rewind: the copy ends just before it, and what is returned holds its text.
+        """
+        forked = self._transport.send(endpoints.fork(self.id, at, **settings))
+        return Session(self._transport, forked.id, forked.last_seq), forked
+
+    def export(self, form: Literal["jsonl", "markdown", "json"] = "jsonl") -> bytes:
+        """The session as a file, without the secrets that are known as such."""
+        return self._transport.send(endpoints.export(self.id, form))
 
     def permissions(self) -> tuple[PermissionRequest, ...]:
         """The requests that wait for an answer."""

@@ -4,7 +4,7 @@
 sending is the same submission.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, Unpack, cast
@@ -12,13 +12,14 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from agentcore.events import PermissionRequest
+from agentcore.events import PermissionRequest, QueuedPrompt
 from agentcore_client.call import Call, File, new_key
 from agentcore_client.errors import ApiError
 from agentcore_client.values import (
     Accepted,
     Answer,
     Blob,
+    Fork,
     GrantReport,
     Info,
     MessagePage,
@@ -28,6 +29,7 @@ from agentcore_client.values import (
     SessionPage,
     SessionState,
     Settings,
+    Undo,
 )
 
 Body = Mapping[str, JsonValue]
@@ -47,8 +49,20 @@ class _Health(Received):
     ok: bool
 
 
+class _Compacted(Received):
+    summary: str
+
+
 class _Cancelled(Received):
     cancelled: bool
+
+
+class _Suspending(Received):
+    suspending: bool
+
+
+class _Queue(Received):
+    queue: tuple[QueuedPrompt, ...]
 
 
 class _Permissions(Received):
@@ -67,14 +81,14 @@ def create_session(cwd: str | Path | None, **settings: Unpack[Settings]) -> Call
     return _open_session({**_folder(cwd), **_plain(settings)})
 
 
-def resume_session(which: str, **settings: Unpack[Settings]) -> Call[SessionState]:
+def resume_session(which: str, *, takeover: bool, **settings: Unpack[Settings]) -> Call[SessionState]:
     """Load a session by id, unique prefix or `latest`."""
-    return _open_session({"resume": which, **_plain(settings)})
+    return _open_session({"resume": which, **_takeover(takeover), **_plain(settings)})
 
 
-def continue_session(cwd: str | Path | None, **settings: Unpack[Settings]) -> Call[SessionState]:
+def continue_session(cwd: str | Path | None, *, takeover: bool, **settings: Unpack[Settings]) -> Call[SessionState]:
     """Load the newest session of a folder."""
-    return _open_session({"continue": True, **_folder(cwd), **_plain(settings)})
+    return _open_session({"continue": True, **_folder(cwd), **_takeover(takeover), **_plain(settings)})
 
 
 def list_sessions(limit: int | None, cursor: str | None) -> Call[SessionPage]:
@@ -127,8 +141,64 @@ def resume_run(session: str) -> Call[Accepted]:
     return _post(path_of(session, "resume"), Accepted, {})
 
 
+def suspend(session: str) -> Call[bool]:
+    def read(content: bytes) -> bool:
+        return _reader(_Suspending)(content).suspending
+
+    return Call("POST", path_of(session, "suspend"), read, {}, key=new_key(), is_harmless_twice=True)
+
+
+def queue(session: str) -> Call[tuple[QueuedPrompt, ...]]:
+    return Call("GET", path_of(session, "queue"), _queue)
+
+
+def reorder_queue(session: str, prompt_ids: Sequence[str]) -> Call[tuple[QueuedPrompt, ...]]:
+    return Call("PATCH", path_of(session, "queue"), _queue, {"order": list(prompt_ids)})
+
+
+def clear_queue(session: str) -> Call[None]:
+    return Call("DELETE", path_of(session, "queue"), _nothing)
+
+
+def queued(session: str, prompt_id: str) -> Call[QueuedPrompt]:
+    return Call("GET", path_of(session, "queue", prompt_id), _queued)
+
+
+def edit_queued(session: str, prompt_id: str, text: str) -> Call[QueuedPrompt]:
+    return Call("PATCH", path_of(session, "queue", prompt_id), _queued, {"text": text})
+
+
+def remove_queued(session: str, prompt_id: str) -> Call[None]:
+    return Call("DELETE", path_of(session, "queue", prompt_id), _nothing)
+
+
+def answer_deferred(session: str, token: str, output: str, is_error: bool) -> Call[None]:
+    body: Body = {"output": output, "is_error": is_error}
+    return Call("POST", path_of(session, "deferred", token), _nothing, body, key=new_key())
+
+
 def clear(session: str) -> Call[None]:
     return Call("POST", path_of(session, "clear"), _nothing, {}, key=new_key(), is_harmless_twice=True)
+
+
+def undo(session: str, dry_run: bool) -> Call[Undo]:
+    return Call("POST", path_of(session, "undo"), _reader(Undo), {"dry_run": dry_run}, key=new_key(), read_s=None)
+
+
+def compact(session: str) -> Call[str]:
+    def read(content: bytes) -> str:
+        return _reader(_Compacted)(content).summary
+
+    return Call("POST", path_of(session, "compact"), read, {}, key=new_key(), read_s=None)
+
+
+def fork(session: str, at: str | int | None, **settings: Unpack[Settings]) -> Call[Fork]:
+    place: Body = {} if at is None else {"at": at}
+    return _post(path_of(session, "fork"), Fork, {**place, **_plain(settings)})
+
+
+def export(session: str, form: str) -> Call[bytes]:
+    return Call("GET", path_of(session, "export"), bytes, query={"format": form})
 
 
 def permissions(session: str) -> Call[tuple[PermissionRequest, ...]]:
@@ -152,6 +222,10 @@ def path_of(session: str, *rest: str) -> str:
     return "/".join(["/v1/sessions", *(quote(part, safe="") for part in (session, *rest))])
 
 
+def _takeover(is_wanted: bool) -> Body:
+    return {"takeover": True} if is_wanted else {}
+
+
 def _open_session(body: Body) -> Call[SessionState]:
     return _post("/v1/sessions", SessionState, body)
 
@@ -167,6 +241,14 @@ def _reader(model: type[R]) -> Callable[[bytes], R]:
         return model.model_validate_json(content, extra="ignore")
 
     return read
+
+
+def _queue(content: bytes) -> tuple[QueuedPrompt, ...]:
+    return _reader(_Queue)(content).queue
+
+
+def _queued(content: bytes) -> QueuedPrompt:
+    return QueuedPrompt.model_validate_json(content, extra="ignore")
 
 
 def _nothing(content: bytes) -> None:

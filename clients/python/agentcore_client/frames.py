@@ -18,6 +18,7 @@ from agentcore.events import (
     NumberedEvent,
     Partial,
     PermissionRequest,
+    QueuedPrompt,
     ServerStopping,
 )
 from agentcore_client.values import Received, SessionState
@@ -30,6 +31,8 @@ class Snapshot(Received):
     last_seq: int
     session: SessionState
     permissions: tuple[PermissionRequest, ...] = ()
+    queue: tuple[QueuedPrompt, ...] = ()
+    """Prompts that wait for their run, the next one first."""
     partial: Partial | None = None
     """The assistant message so far; deltas up to `partial.seq` are in it."""
 

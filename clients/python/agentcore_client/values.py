@@ -9,8 +9,9 @@ from typing import Annotated, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from agentcore.events import Partial, PermissionRequest, Scope
+from agentcore.events import Partial, PermissionRequest, Scope, Skipped
 from agentcore.messages import Block
+from agentcore.session import DeferredCall
 from agentcore.usage import Usage
 
 
@@ -74,9 +75,23 @@ class SessionState(Received):
     pending_permissions: int = 0
     interrupted: bool = False
     """A run is unfinished since the server stopped: resume it, answer its requests, or send a new prompt."""
+    suspended: bool = False
+    """The last run ended `suspended`: resume it, give it the answers it waits for, or cancel it."""
+    queued_prompts: int = 0
+    deferred: tuple[DeferredCall, ...] = ()
+    """Calls whose result comes from outside: `answer_deferred`."""
     created: float
     """Unix time in seconds, as `modified`."""
     modified: float
+
+
+class Fork(SessionState):
+    """A session that begins with the history of another."""
+
+    prompt: str | None = None
+    """Where it was forked just before a prompt: its text, to be edited and sent again."""
+    attachments: tuple[dict[str, str], ...] = ()
+    """What went with that prompt, for the `attachments` of the next one."""
 
 
 class SessionSummary(Received):
@@ -110,6 +125,8 @@ class StoredMessage(Received):
     role: str
     content: tuple[Annotated[Block | dict[str, JsonValue], Field(union_mode="left_to_right")], ...]
     """Blocks of a kind that this client does not know stay plain objects."""
+    display_text: str | None = None
+    """What the person typed, where it differs from the content."""
     source: str | None = None
     prompt_id: str | None = None
 
@@ -123,6 +140,15 @@ class MessagePage(Received):
     """The assistant message being streamed right now."""
 
 
+class Undo(Received):
+    """What an undo did, or would do; paths are relative to the session's `cwd`."""
+
+    restored: tuple[str, ...]
+    deleted: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    """Left as they are, each with the reason."""
+
+
 class Accepted(Received):
     """A prompt was taken and is durable. Keep it to `follow` the prompt, also from another process."""
 
@@ -131,6 +157,7 @@ class Accepted(Received):
     after_seq: int
     """The last number before the prompt was accepted: read on from here."""
     disposition: str = "started"
+    """`started`, `queued` (it has its own run later) or `steering` (the run that is going on takes it)."""
 
 
 class RunError(Received):
@@ -200,7 +227,7 @@ class Settings(TypedDict, total=False):
     """`provider/model`."""
     effort: str
     mode: Literal["default", "accept-edits", "plan", "deny", "yolo"]
-    unattended: Literal["wait", "deny"]
+    unattended: Literal["wait", "deny", "defer"]
     expires_after_s: float
     max_turns: int
     max_tokens: int

@@ -2,7 +2,7 @@
 
 Paths come resolved from `Workspace`. Between that check and the use, any part of the path may be swapped for a link:
 so a folder is opened part by part without following links, and everything else happens relative to it.
-All functions block; tools call them in worker threads (`threads`).
+All functions block: call them in a worker thread.
 """
 
 import errno
@@ -38,15 +38,17 @@ class Snapshot:
 
 
 @contextmanager
-def opened_folder(folder: Path, *, create: bool = False) -> Iterator[int]:
+def opened_folder(folder: Path, *, create: bool = False, made: list[Path] | None = None) -> Iterator[int]:
     """Open a resolved folder, link-free from the root of the file system on; yield its descriptor.
 
-    `create` makes the folders that are missing. Raises: OSError.
+    `create` makes the folders that are missing; they are added to `made`, outermost first. Raises: OSError.
     """
     descriptor = os.open("/", _FOLDER)
     try:
-        for name in folder.parts[1:]:
-            below = _step(descriptor, name, create)
+        for depth, name in enumerate(folder.parts[1:], 2):
+            below, is_new = _step(descriptor, name, create)
+            if is_new and made is not None:
+                made.append(Path(*folder.parts[:depth]))
             os.close(descriptor)
             descriptor = below
         yield descriptor
@@ -54,15 +56,18 @@ def opened_folder(folder: Path, *, create: bool = False) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _step(folder: int, name: str, create: bool) -> int:
+def _step(folder: int, name: str, create: bool) -> tuple[int, bool]:
+    """Open a folder in an opened one; also whether it was made for that."""
     try:
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(name, _FOLDER, dir_fd=folder), False
     except FileNotFoundError:
         if not create:
             raise
+    is_new = False
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
-    return os.open(name, _FOLDER, dir_fd=folder)
+        is_new = True
+    return os.open(name, _FOLDER, dir_fd=folder), is_new
 
 
 def path_of_opened(folder: int, otherwise: Path) -> Path:
@@ -129,10 +134,11 @@ def _identity(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def replace_file(folder: int, name: str, data: bytes, before: Snapshot | None) -> None:
+def replace_file(folder: int, name: str, data: bytes, before: Snapshot | None, mode: int | None = None) -> None:
     """Put `data` in the place of a file in one step, keeping its mode; `before` is what the caller found there.
 
-    Raises: ToolError when something else is there by now, or the file is write-protected; OSError.
+    `mode` are permission bits to give it instead. Raises: ToolError when something else is there by now, or the file
+    is write-protected; OSError.
     """
     if before is not None and not os.access(name, os.W_OK, dir_fd=folder):
         raise ToolError(f"{name} is write-protected")
@@ -143,12 +149,20 @@ def replace_file(folder: int, name: str, data: bytes, before: Snapshot | None) -
             file.write(data)
             if before is not None:
                 _keep_owner_and_mode(descriptor, before.status)
+            if mode is not None:
+                os.fchmod(descriptor, mode)
         _demand_unchanged(folder, name, before)
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
+
+
+def remove_file(folder: int, name: str, before: Snapshot) -> None:
+    """Remove the file that the caller found. Raises: ToolError when something else is there by now; OSError."""
+    _demand_unchanged(folder, name, before)
+    os.unlink(name, dir_fd=folder)
 
 
 def _keep_owner_and_mode(descriptor: int, status: os.stat_result) -> None:

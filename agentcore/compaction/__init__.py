@@ -1,0 +1,1 @@
+"""Making room in a context that is nearly full: a summary takes the place of what was said."""

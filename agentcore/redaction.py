@@ -1,0 +1,82 @@
+"""Known secrets taken out of text that leaves the machine: keys by the look of them, and the ones that we hold.
+
+Not a guard against leaks: what a vendor's key does not look like is not found. Promise: JSON stays JSON, as only the
+insides of strings are touched, and what holds no secret keeps its bytes.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from agentcore.encoding import escape_separators
+
+REDACTED = "[redacted]"
+MIN_SECRET_CHARS = 8  # a shorter "secret" would be found in ordinary words
+
+SHAPES: Mapping[str, str] = {
+    "OpenAI, Anthropic, OpenRouter, Stripe": r"\b[sr]k[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}",
+    "Google": r"\bAIza[A-Za-z0-9_-]{35}",
+    "Groq": r"\bgsk_[A-Za-z0-9]{20,}",
+    "xAI": r"\bxai-[A-Za-z0-9]{20,}",
+    "Hugging Face": r"\bhf_[A-Za-z0-9]{30,}",
+    "AWS key id": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    "GitHub": r"\b(?:gh[opsur]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
+    "GitLab": r"\bglpat-[A-Za-z0-9_-]{20,}",
+    "Slack": r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "npm": r"\bnpm_[A-Za-z0-9]{36}",
+    "PyPI": r"\bpypi-[A-Za-z0-9_-]{50,}",
+    "JWT": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    "bearer": r"(?i:(?<=\bbearer ))[A-Za-z0-9._~+/-]{16,}=*",
+    "password in a URL": r"(?<=://)[^\s/:@\"]{1,100}:[^\s/@\"]{1,200}(?=@)",
+    "private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+}
+"""What keys look like, by who gives them out."""
+
+
+class Redactor:
+    """Replaces secrets by REDACTED. `secrets` are values that we know; short ones are left alone."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        known = sorted({secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}, key=len, reverse=True)
+        self._pattern = re.compile("|".join([*map(re.escape, known), *SHAPES.values()]))
+
+    def text(self, text: str) -> str:
+        return self._pattern.sub(REDACTED, text)
+
+    def line(self, line: bytes) -> bytes:
+        """One line of JSON; the same bytes where there is no secret in it."""
+        value: JsonValue = from_json(line)
+        if not any(self._pattern.search(text) for text in _strings(value)):
+            return line
+        encoded = json.dumps(self.value(value), ensure_ascii=False, separators=(",", ":"))
+        return escape_separators(encoded.encode())
+
+    def value(self, value: JsonValue) -> JsonValue:
+        """All strings in it, the names of fields included."""
+        match value:
+            case str():
+                return self.text(value)
+            case list():
+                return [self.value(item) for item in value]
+            case dict():
+                return {self.text(name): self.value(item) for name, item in value.items()}
+            case _:
+                return value
+
+
+def _strings(value: JsonValue) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _strings(item)
+        case dict():
+            yield from value
+            for item in value.values():
+                yield from _strings(item)
+        case _:
+            pass
