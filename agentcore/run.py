@@ -365,6 +365,7 @@ class Runner:
             side=self._side,
             fixed_tokens=fixed_tokens,
             journal=self._journal,
+            sound_messages=self._sound_messages,
         )
         return ContextCompactor(scene, self._parts.compaction)
 

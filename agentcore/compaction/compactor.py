@@ -5,7 +5,7 @@ Whatever ends it before that step leaves the transcript as it was. It never goes
 is still too large the run ends, and the error says why.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agentcore.budget import Ledger
@@ -58,6 +58,8 @@ class Scene:
     """Estimate of system prompt and tools."""
     journal: str
     """Where the model finds its files."""
+    sound_messages: Callable[[], Sequence[Message]]
+    """Those of the transcript, mended first where a vendor would refuse them."""
 
 
 @dataclass(slots=True)
@@ -114,13 +116,14 @@ class ContextCompactor:
 
     async def _compact(self, turn: int, trigger: CompactionTrigger) -> Compacted:
         """Raises: ProviderError, Paused, StorageUnavailable, and then nothing has changed."""
+        messages = self.scene.sound_messages()
         log, before, started_turn = self.scene.log, self._tokens, turn or None
         # A hook before the compaction has its place here: nothing is announced yet.
         start = CompactionStart(turn=started_turn, trigger=trigger, estimated_tokens=before)
         self.scene.ledger.has_overflowed |= trigger == "overflow"
         log.emit(start)
         try:
-            summary = await self._summary(turn)
+            summary = await self._summary(turn, messages)
         except BaseException:  # a cancel as well: every start has its end
             log.emit(
                 Compacted(
@@ -134,8 +137,8 @@ class ContextCompactor:
             raise
         return self._replace(start, summary)
 
-    async def _summary(self, turn: int) -> str:
-        summarizer, messages = Summarizer(self.scene.walk, self.scene.side), self.scene.transcript.messages
+    async def _summary(self, turn: int, messages: Sequence[Message]) -> str:
+        summarizer = Summarizer(self.scene.walk, self.scene.side)
         if self.plan.strategy == "keep_recent":
             return await summarizer.of_text(turn, messages[: parts.recent(messages)])
         return await summarizer.of_conversation(turn, messages)

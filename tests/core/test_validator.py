@@ -362,3 +362,17 @@ async def test_what_is_wrong_before_a_model_call_is_mended_told_and_there_again_
     async with house(tmp_path) as home:
         live = await home.reload(session)
         assert live.agent.history.transcript.messages[: len(after)] == after
+
+
+async def test_what_is_wrong_before_a_compaction_is_mended_first(tmp_path: Path) -> None:
+    session = await story(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        live.agent.history.transcript._messages.append(answer("broken", use_of("c")))
+        home.provider.script(say("<summary>All is well.</summary>"))
+        assert await live.compact().wait() == "All is well."
+        check_sound(home.provider.requests[0].messages)
+        await live.agent.log.sync()
+        lines = lines_of(home, session)
+    mending = [kind for kind in kinds(lines) if kind in ("repair", "notice", "compaction_start", "compacted")]
+    assert mending == ["repair", "notice", "compaction_start", "compacted"]
