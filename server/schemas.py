@@ -11,6 +11,13 @@ from agentcore.session import DeferredCall, HistoryMessage
 from agentcore.usage import Usage
 from agentcore.values import Value
 
+
+class Body(Value):
+    """A value whose checks are made with its first use: a start does not wait for those of forty bodies."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
 SessionName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -27,11 +34,11 @@ WhenBusy = Literal["reject", "queue", "steer", "interrupt"]
 WaitsFor = Literal["permission", "question", "retry", "tool", "queue"]
 
 
-class Empty(Value):
+class Empty(Body):
     """No fields."""
 
 
-class SessionSettings(Value):
+class SessionSettings(Body):
     """How a session works. A field that is left out keeps its value, or takes the server's default."""
 
     model: ModelName | None = None
@@ -92,20 +99,20 @@ class ForkBody(SessionSettings):
     one of a finished run: just behind it. Default: the end."""
 
 
-class AttachedBlob(Value):
+class AttachedBlob(Body):
     """Something that was uploaded to this session, or shown in it."""
 
     blob: BlobId
 
 
-class AttachedPath(Value):
+class AttachedPath(Body):
     """A file on the server's machine, read when the prompt is sent; what the tool `read` may not read is refused."""
 
     path: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     """Absolute, or relative to the session's `cwd`."""
 
 
-class AttachedData(Value):
+class AttachedData(Body):
     """A small file in the prompt itself; the whole body stays within 4 MiB, larger ones are uploaded first."""
 
     media_type: Annotated[str, StringConstraints(pattern=r"^(image|application|text)/[A-Za-z0-9.+-]{1,100}$")]
@@ -129,7 +136,7 @@ PromptAttachment = Annotated[
 ]
 
 
-class PromptBody(Value):
+class PromptBody(Body):
     """Text, attachments, or both."""
 
     text: Annotated[str, StringConstraints(max_length=4_000_000)] = ""
@@ -145,12 +152,12 @@ class PromptBody(Value):
     """JSON Schema of an object; the answer then carries `structured`, which satisfies it."""
 
 
-class UndoBody(Value):
+class UndoBody(Body):
     dry_run: bool = False
     """Only tell what would be restored, deleted and skipped."""
 
 
-class AnswerBody(Value):
+class AnswerBody(Body):
     allow: bool
     always: bool = False
     """Also allow what the suggested rule covers from now on; the same as scope `project` when no scope is given."""
@@ -167,49 +174,49 @@ class AnswerBody(Value):
     """The answer to a question."""
 
 
-class ReorderBody(Value):
+class ReorderBody(Body):
     order: Annotated[tuple[PromptId, ...], Field(min_length=1, max_length=100)]
     """These run first, in this order; prompts that are not named follow as they were."""
 
 
-class EditBody(Value):
+class EditBody(Body):
     text: Annotated[str, StringConstraints(min_length=1, max_length=4_000_000)]
 
 
-class DeferredBody(Value):
+class DeferredBody(Body):
     """The result of a deferred call."""
 
     output: Annotated[str, StringConstraints(max_length=4_000_000)]
     is_error: bool = False
 
 
-class TicketBody(Value):
+class TicketBody(Body):
     session: SessionName | None = None
     """Good for this session's stream alone."""
 
 
-class ListQuery(Value):
+class ListQuery(Body):
     limit: Annotated[int, Field(ge=1, le=100)] = 50
     cursor: Annotated[str, StringConstraints(max_length=200)] | None = None
 
 
-class MessagesQuery(Value):
+class MessagesQuery(Body):
     after_seq: Sequence = 0
     limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-class ExportQuery(Value):
+class ExportQuery(Body):
     format: Literal["jsonl", "markdown", "json"] = "jsonl"
     """`jsonl`: every event; `json`: the session and its messages; `markdown`: a transcript to read."""
 
 
-class EventsQuery(Value):
+class EventsQuery(Body):
     after: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
     """As `Last-Event-ID`, which wins over it."""
     ticket: Annotated[str, StringConstraints(max_length=200)] | None = None
 
 
-class EventsHeaders(Value):
+class EventsHeaders(Body):
     last_event_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
     """The last number that was seen; everything after it is sent again."""
 
@@ -217,24 +224,24 @@ class EventsHeaders(Value):
 # --- answers ---
 
 
-class Health(Value):
+class Health(Body):
     ok: Literal[True] = True
 
 
-class ProviderInfo(Value):
+class ProviderInfo(Body):
     name: str
     models: tuple[str, ...]
     ready: bool
     why_not: str | None = None
 
 
-class SandboxInfo(Value):
+class SandboxInfo(Body):
     kind: str | None = None
     available: bool
     why_not: str | None = None
 
 
-class Info(Value):
+class Info(Body):
     version: str
     cwd: str
     roots: tuple[str, ...]
@@ -246,12 +253,12 @@ class Info(Value):
     features: tuple[str, ...]
 
 
-class TicketAnswer(Value):
+class TicketAnswer(Body):
     ticket: str
     expires_at: float
 
 
-class SessionState(Value):
+class SessionState(Body):
     id: str
     title: str | None = None
     cwd: str
@@ -292,7 +299,7 @@ class ForkAnswer(SessionState):
     """What went with it, as a prompt of the new session takes it."""
 
 
-class SessionEntry(Value):
+class SessionEntry(Body):
     id: str
     title: str | None = None
     cwd: str
@@ -305,19 +312,19 @@ class SessionEntry(Value):
     waiting_for: WaitsFor | None = None
 
 
-class SessionList(Value):
+class SessionList(Body):
     sessions: tuple[SessionEntry, ...]
     next_cursor: str | None = None
 
 
-class Messages(Value):
+class Messages(Body):
     messages: tuple[HistoryMessage, ...]
     last_seq: int
     """Subscribing with `after` set to it misses and repeats nothing."""
     partial: Partial | None = None
 
 
-class PromptAccepted(Value):
+class PromptAccepted(Body):
     session: str
     prompt_id: str
     after_seq: int
@@ -327,7 +334,7 @@ class PromptAccepted(Value):
     end. `started` also says that it is the next one, because it interrupted a run."""
 
 
-class RunError(Value):
+class RunError(Body):
     code: str
     """The same as of the event `error`, where the known ones are listed."""
     text: str
@@ -336,7 +343,7 @@ class RunError(Value):
     """Seconds, where the provider said so."""
 
 
-class PromptDone(Value):
+class PromptDone(Body):
     session: str
     prompt_id: str
     text: str
@@ -349,30 +356,30 @@ class PromptDone(Value):
     """The answer as `output_schema` describes it, checked; null where none was asked for or the run ended otherwise."""
 
 
-class CancelAnswer(Value):
+class CancelAnswer(Body):
     cancelled: bool
 
 
-class SuspendAnswer(Value):
+class SuspendAnswer(Body):
     suspending: bool
     """A run is going on and stops at its next border. False: there was none."""
 
 
-class QueueList(Value):
+class QueueList(Body):
     queue: tuple[QueuedPrompt, ...]
     """The prompt that runs next first."""
 
 
-class CompactAnswer(Value):
+class CompactAnswer(Body):
     summary: str
     """What the model goes on from."""
 
 
-class PermissionList(Value):
+class PermissionList(Body):
     permissions: tuple[PermissionRequest, ...]
 
 
-class PermissionGranted(Value):
+class PermissionGranted(Body):
     """The answer to an `always`: whether the rule will outlive this session."""
 
     allowed: bool
@@ -381,7 +388,7 @@ class PermissionGranted(Value):
     error: str | None = None
 
 
-class UndoAnswer(Value):
+class UndoAnswer(Body):
     """Paths are relative to the session's `cwd`."""
 
     restored: tuple[str, ...]
@@ -392,7 +399,7 @@ class UndoAnswer(Value):
     """No longer hold what the agent left there, or cannot be changed: they are as they were."""
 
 
-class Snapshot(Value):
+class Snapshot(Body):
     """The first event of every stream: what a new client must know."""
 
     type: Literal["snapshot"] = "snapshot"

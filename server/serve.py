@@ -37,9 +37,12 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _run(settings: ServerSettings, listener: Listener, warnings: list[str]) -> int:
-    from agentcore.errors import AgentError
-    from server import daemon
-    from server.asgi import build
+    from server.collector import loading
+
+    with loading():  # the collector would look through all of it again and again while it grows
+        from agentcore.errors import AgentError
+        from server import daemon
+        from server.asgi import build
 
     identity = _identity(settings, listener)
     published: list[Path] = []
