@@ -7,7 +7,7 @@ Durable events are in the session's journal with their number; the others are fo
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
 from agentcore.messages import Attachment, Block, Message, Text, ToolResult
 from agentcore.usage import Usage
@@ -493,5 +493,5 @@ NumberedEvent: TypeAlias = (
 ControlEvent: TypeAlias = Lagging | Gap | ServerStopping
 AgentEvent: TypeAlias = Annotated[NumberedEvent, Field(discriminator="type")]
 
-EVENTS: TypeAdapter[NumberedEvent] = TypeAdapter(AgentEvent)
+EVENTS: TypeAdapter[NumberedEvent] = TypeAdapter(AgentEvent, config=ConfigDict(defer_build=True))
 """Reads any numbered event; pass `extra="ignore"` to read one of a newer server."""

@@ -11,13 +11,6 @@ from agentcore.session import DeferredCall, HistoryMessage
 from agentcore.usage import Usage
 from agentcore.values import Value
 
-
-class Body(Value):
-    """A value whose checks are made with its first use: a start does not wait for those of forty bodies."""
-
-    model_config = ConfigDict(defer_build=True)
-
-
 SessionName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -34,11 +27,11 @@ WhenBusy = Literal["reject", "queue", "steer", "interrupt"]
 WaitsFor = Literal["permission", "question", "retry", "tool", "queue"]
 
 
-class Empty(Body):
+class Empty(Value):
     """No fields."""
 
 
-class SessionSettings(Body):
+class SessionSettings(Value):
     """How a session works. A field that is left out keeps its value, or takes the server's default."""
 
     model: ModelName | None = None
@@ -99,20 +92,20 @@ class ForkBody(SessionSettings):
     one of a finished run: just behind it. Default: the end."""
 
 
-class AttachedBlob(Body):
+class AttachedBlob(Value):
     """Something that was uploaded to this session, or shown in it."""
 
     blob: BlobId
 
 
-class AttachedPath(Body):
+class AttachedPath(Value):
     """A file on the server's machine, read when the prompt is sent; what the tool `read` may not read is refused."""
 
     path: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     """Absolute, or relative to the session's `cwd`."""
 
 
-class AttachedData(Body):
+class AttachedData(Value):
     """A small file in the prompt itself; the whole body stays within 4 MiB, larger ones are uploaded first."""
 
     media_type: Annotated[str, StringConstraints(pattern=r"^(image|application|text)/[A-Za-z0-9.+-]{1,100}$")]
@@ -136,7 +129,7 @@ PromptAttachment = Annotated[
 ]
 
 
-class PromptBody(Body):
+class PromptBody(Value):
     """Text, attachments, or both."""
 
     text: Annotated[str, StringConstraints(max_length=4_000_000)] = ""
@@ -152,12 +145,12 @@ class PromptBody(Body):
     """JSON Schema of an object; the answer then carries `structured`, which satisfies it."""
 
 
-class UndoBody(Body):
+class UndoBody(Value):
     dry_run: bool = False
     """Only tell what would be restored, deleted and skipped."""
 
 
-class AnswerBody(Body):
+class AnswerBody(Value):
     allow: bool
     always: bool = False
     """Also allow what the suggested rule covers from now on; the same as scope `project` when no scope is given."""
@@ -174,49 +167,49 @@ class AnswerBody(Body):
     """The answer to a question."""
 
 
-class ReorderBody(Body):
+class ReorderBody(Value):
     order: Annotated[tuple[PromptId, ...], Field(min_length=1, max_length=100)]
     """These run first, in this order; prompts that are not named follow as they were."""
 
 
-class EditBody(Body):
+class EditBody(Value):
     text: Annotated[str, StringConstraints(min_length=1, max_length=4_000_000)]
 
 
-class DeferredBody(Body):
+class DeferredBody(Value):
     """The result of a deferred call."""
 
     output: Annotated[str, StringConstraints(max_length=4_000_000)]
     is_error: bool = False
 
 
-class TicketBody(Body):
+class TicketBody(Value):
     session: SessionName | None = None
     """Good for this session's stream alone."""
 
 
-class ListQuery(Body):
+class ListQuery(Value):
     limit: Annotated[int, Field(ge=1, le=100)] = 50
     cursor: Annotated[str, StringConstraints(max_length=200)] | None = None
 
 
-class MessagesQuery(Body):
+class MessagesQuery(Value):
     after_seq: Sequence = 0
     limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-class ExportQuery(Body):
+class ExportQuery(Value):
     format: Literal["jsonl", "markdown", "json"] = "jsonl"
     """`jsonl`: every event; `json`: the session and its messages; `markdown`: a transcript to read."""
 
 
-class EventsQuery(Body):
+class EventsQuery(Value):
     after: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
     """As `Last-Event-ID`, which wins over it."""
     ticket: Annotated[str, StringConstraints(max_length=200)] | None = None
 
 
-class EventsHeaders(Body):
+class EventsHeaders(Value):
     last_event_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
     """The last number that was seen; everything after it is sent again."""
 
@@ -224,24 +217,24 @@ class EventsHeaders(Body):
 # --- answers ---
 
 
-class Health(Body):
+class Health(Value):
     ok: Literal[True] = True
 
 
-class ProviderInfo(Body):
+class ProviderInfo(Value):
     name: str
     models: tuple[str, ...]
     ready: bool
     why_not: str | None = None
 
 
-class SandboxInfo(Body):
+class SandboxInfo(Value):
     kind: str | None = None
     available: bool
     why_not: str | None = None
 
 
-class Info(Body):
+class Info(Value):
     version: str
     cwd: str
     roots: tuple[str, ...]
@@ -253,12 +246,12 @@ class Info(Body):
     features: tuple[str, ...]
 
 
-class TicketAnswer(Body):
+class TicketAnswer(Value):
     ticket: str
     expires_at: float
 
 
-class SessionState(Body):
+class SessionState(Value):
     id: str
     title: str | None = None
     cwd: str
@@ -299,7 +292,7 @@ class ForkAnswer(SessionState):
     """What went with it, as a prompt of the new session takes it."""
 
 
-class SessionEntry(Body):
+class SessionEntry(Value):
     id: str
     title: str | None = None
     cwd: str
@@ -312,19 +305,19 @@ class SessionEntry(Body):
     waiting_for: WaitsFor | None = None
 
 
-class SessionList(Body):
+class SessionList(Value):
     sessions: tuple[SessionEntry, ...]
     next_cursor: str | None = None
 
 
-class Messages(Body):
+class Messages(Value):
     messages: tuple[HistoryMessage, ...]
     last_seq: int
     """Subscribing with `after` set to it misses and repeats nothing."""
     partial: Partial | None = None
 
 
-class PromptAccepted(Body):
+class PromptAccepted(Value):
     session: str
     prompt_id: str
     after_seq: int
@@ -334,7 +327,7 @@ class PromptAccepted(Body):
     end. `started` also says that it is the next one, because it interrupted a run."""
 
 
-class RunError(Body):
+class RunError(Value):
     code: str
     """The same as of the event `error`, where the known ones are listed."""
     text: str
@@ -343,7 +336,7 @@ class RunError(Body):
     """Seconds, where the provider said so."""
 
 
-class PromptDone(Body):
+class PromptDone(Value):
     session: str
     prompt_id: str
     text: str
@@ -356,30 +349,30 @@ class PromptDone(Body):
     """The answer as `output_schema` describes it, checked; null where none was asked for or the run ended otherwise."""
 
 
-class CancelAnswer(Body):
+class CancelAnswer(Value):
     cancelled: bool
 
 
-class SuspendAnswer(Body):
+class SuspendAnswer(Value):
     suspending: bool
     """A run is going on and stops at its next border. False: there was none."""
 
 
-class QueueList(Body):
+class QueueList(Value):
     queue: tuple[QueuedPrompt, ...]
     """The prompt that runs next first."""
 
 
-class CompactAnswer(Body):
+class CompactAnswer(Value):
     summary: str
     """What the model goes on from."""
 
 
-class PermissionList(Body):
+class PermissionList(Value):
     permissions: tuple[PermissionRequest, ...]
 
 
-class PermissionGranted(Body):
+class PermissionGranted(Value):
     """The answer to an `always`: whether the rule will outlive this session."""
 
     allowed: bool
@@ -388,7 +381,7 @@ class PermissionGranted(Body):
     error: str | None = None
 
 
-class UndoAnswer(Body):
+class UndoAnswer(Value):
     """Paths are relative to the session's `cwd`."""
 
     restored: tuple[str, ...]
@@ -399,7 +392,7 @@ class UndoAnswer(Body):
     """No longer hold what the agent left there, or cannot be changed: they are as they were."""
 
 
-class Snapshot(Body):
+class Snapshot(Value):
     """The first event of every stream: what a new client must know."""
 
     type: Literal["snapshot"] = "snapshot"

@@ -5,7 +5,7 @@ An event has `seq` as its second field; a record never has one.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
 from agentcore.encoding import escape_separators
 from agentcore.events import UserMessage
@@ -152,7 +152,9 @@ Record = Meta | Context | Prompt | Begin | Deferral | Load | Lease | Reserve | G
 RECORD_TYPES = frozenset(
     {"meta", "context", "prompt", "begin", "deferred", "load", "lease", "reserve", "grant", "note", "repair"}
 )
-RECORDS: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
+RECORDS: TypeAdapter[Record] = TypeAdapter(
+    Annotated[Record, Field(discriminator="type")], config=ConfigDict(defer_build=True)
+)
 
 
 def encode_record(record: Record) -> bytes:
