@@ -278,8 +278,7 @@ class Model:
     def _account(self, turn: int, candidate: Candidate, finished: Finished) -> None:
         spent = finished.usage or Usage()
         self._report(turn, candidate, spent, is_counted=finished.usage is not None)
-        if finished.usage is not None:
-            self._transcript.measure(spent.context_tokens)
+        self._transcript.measure(spent.context_tokens)
 
     def _report(self, turn: int, candidate: Candidate, spent: Usage, *, is_counted: bool) -> None:
         provider = candidate.provider

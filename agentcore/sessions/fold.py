@@ -244,6 +244,7 @@ def _apply_permission(history: History, event: PermissionRequest | PermissionRes
 
 
 def _apply_to_run(history: History, event: NumberedEvent) -> None:
+    """Long because it is a table: one entry for each event, each a few assignments."""
     transcript, ledger = history.transcript, history.ledger
     match event:
         case UserMessage(id=message_id, content=content, prompt_id=prompt_id, source=source):

@@ -629,3 +629,16 @@ async def test_the_model_can_search_what_was_compacted(tmp_path: Path) -> None:
         events = await home.run(live, "what did you say first?", answers=[])
     [end] = [event for event in events if event.type == "tool_end"]
     assert (end.is_error, "answer 0" in end.output) == (False, True)
+
+
+async def test_a_call_that_tells_no_tokens_says_nothing_about_the_size_live_or_after_a_reload(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        uncounted = say("Hello to you as well.")
+        uncounted.usage = None
+        home.provider.script(uncounted)
+        live = await home.session()
+        await home.run(live, "Hello. " * 200)
+        before = live.agent.history.transcript.tokens(lambda: 0)
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        assert live.agent.history.transcript.tokens(lambda: 0) == before > 200

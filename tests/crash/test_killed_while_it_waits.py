@@ -119,7 +119,9 @@ async def test_a_run_that_a_prompt_interrupts_is_over_whenever_the_process_dies(
         instead = await send(http, session, "hello", "interrupt")
     await end(server, signal.SIGKILL)
     async with server.client() as http:
-        await load(http, session)  # wherever it stood: the new prompt's run is what is left
+        await load(http, session)  # ends what was interrupted, wherever it stood: only the new prompt is left to run
+        ended = [(one["prompt_id"], one["stop_reason"]) for one in of_kind(server.events(session), "done")]
+        assert ended[:1] == [(first, "interrupted")]
         await http.post(f"/v1/sessions/{session}/resume", json={})
         await state_until(http, session, "busy", value=False)
         dones = [(one["prompt_id"], one["stop_reason"]) for one in of_kind(server.events(session), "done")]

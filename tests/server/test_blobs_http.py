@@ -16,7 +16,7 @@ import pytest
 from agentcore.caps import HARD_LIMIT_BYTES
 from agentcore.events import Status
 from agentcore.images import MAX_SIDE_PX
-from agentcore.messages import Document, Image, Message, Text
+from agentcore.messages import Block, Document, Image, Text
 from server.guard import MAX_BLOB_BYTES, MAX_BODY_BYTES
 from server.live import LiveSession
 from tests.daemon import Daemon, running
@@ -409,17 +409,16 @@ async def test_a_crash_before_the_user_message_loses_no_attachment(tmp_path: Pat
         live.prompt("look", attached)  # the process stops before the supervisor takes its first step
     async with house(tmp_path) as home:
         live = await home.reload(live.id)
-        home.provider.script(say("Red."))
+        home.provider.script(say("Red."), say("Still red."))
+        said: list[tuple[Block, ...]] = [(*attached, Text(text="look"))]
         if goes_on_by == "resume":
             live.resume_run()
             await idle(live)
-            expected = (*attached, Text(text="look"))
         else:
-            await home.run(live, "now")
-            expected = (*attached, Text(text="look"))  # it has a run of its own, before the next prompt's
+            await home.run(live, "now")  # it waits for the end of the one before
+            said.append((Text(text="now"),))
+        assert [request.messages[-1].content for request in home.provider.requests] == said
         request = home.provider.requests[0]
-        message: Message = request.messages[0]
-        assert message.content == expected
         assert isinstance(attached[0], Image)
         assert request.blob(attached[0].blob) == PNG
 
