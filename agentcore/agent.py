@@ -5,6 +5,7 @@ in a run, it ends with exactly one `done` - unless the process stops, and then t
 the run goes on when the session is loaded again.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import anyio
 from anyio import to_thread
 from pydantic import JsonValue
 
+from agentcore.assembly import Parts
 from agentcore.attachments import PromptBlock
 from agentcore.caps import safe_text
 from agentcore.checkpoints.session import Undoing
@@ -21,9 +23,10 @@ from agentcore.ids import new_prompt_id, new_run_id
 from agentcore.messages import Message, ToolCall
 from agentcore.notes import undo_note
 from agentcore.permissions.rules import narrowest_rule, parse_rule
-from agentcore.run import Earlier, Parts, Runner, RunResult, removed_prompt, result_of
+from agentcore.results import Earlier, RunResult, removed_prompt, result_of
+from agentcore.run import Runner
 from agentcore.session import DeferredCall, Settings, Submission
-from agentcore.sessions.fold import History, OpenRun, accept, begin, updated
+from agentcore.sessions.fold import History, OpenRun, accept, begin, keep, updated
 from agentcore.sessions.log import JournalLog
 from agentcore.sessions.records import Begin, Disposition, Note, Prompt
 from agentcore.sessions.store import OpenSession
@@ -31,6 +34,8 @@ from agentcore.sessions.waiting import SHOWN_CHARS, shown
 from agentcore.structured import OutputSchema
 
 __all__ = ["Agent", "Disposition", "Earlier", "Parts", "RunResult", "removed_prompt", "result_of"]
+
+logger = logging.getLogger(__name__)
 
 OTHER_BODY = (
     "This Idempotency-Key came with another body before. Use a new key for a new request, and the same body for the"
@@ -142,7 +147,7 @@ class Agent:
         """Let just these prompts of the queue wait, in this order. Raises: KeyError, StorageUnavailable."""
         prompts = [self.history.queue[prompt_id] for prompt_id in prompt_ids]
         self.log.emit(QueueUpdate(queue=tuple(shown(prompt, SHOWN_CHARS) for prompt in prompts)))
-        self.history.queue.keep(prompt_ids)
+        keep(self.history, prompt_ids, self._parts.clock.now())
 
     def announce_queue(self) -> None:
         self.log.emit(QueueUpdate(queue=self.history.queue.shown()))
@@ -171,9 +176,12 @@ class Agent:
         waiting = {prompt.prompt_id for prompt in (*history.queue.prompts, *history.inbox.waiting)}
         return prompt_id in waiting or (run is not None and prompt_id in (run.prompt.prompt_id, *run.steered))
 
-    def abandon_run(self) -> None:
-        """End an interrupted or suspended run that nobody goes on with: pair its calls, keep its prompt, say `done`."""
-        self._runner.abandon()
+    def abandon_run(self) -> RunResult | None:
+        """End an interrupted or suspended run that nobody goes on with: pair its calls, keep its prompt, say `done`.
+
+        What it came to; None where there is no run.
+        """
+        return self._runner.abandon()
 
     def update(self, change: SessionUpdated) -> None:
         """Change settings; mode counts at once, model and effort from the next run."""
@@ -282,12 +290,22 @@ class Agent:
             self.add_note(undo_note(undoing.event))
             await self.log.sync()
             if undoing.is_final:
-                await to_thread.run_sync(checkpoints.retire, undoing.number)
+                await to_thread.run_sync(self._retire, undoing.number)
         return undoing.event
 
+    def _retire(self, number: int) -> None:
+        """Forget a run that was undone. What stays of it does no harm: it is passed over, and pruned some day."""
+        try:
+            self._parts.checkpoints.retire(number)
+        except OSError:
+            logger.warning("session %s: checkpoint %d was undone and cannot be removed", self.id, number, exc_info=True)
+
     def prune_checkpoints(self) -> None:
-        """Forget checkpoints that are too old. Blocking."""
-        self._parts.checkpoints.prune()
+        """Forget checkpoints that are too old; those that cannot be looked at stay. Blocking."""
+        try:
+            self._parts.checkpoints.prune()
+        except OSError:
+            logger.warning("session %s: its checkpoints cannot be pruned", self.id, exc_info=True)
 
 
 def _found(undoing: Undoing | None) -> Undoing:

@@ -140,11 +140,8 @@ class App:
         """Begin a new session. Raises: Unprocessable, StorageUnavailable."""
         rules = await _in_worker(self._rules, cwd)  # first: what is wrong with them leaves no session behind
         session = await _in_worker(self._store.create, cwd, settings)
-        try:
+        with _let_go_if_it_fails(session):
             return self._agent(session, rules, asker)
-        except BaseException:
-            session.log.close()
-            raise
 
     async def open(self, session_id: str, asker: Asker | None, *, takeover: bool = False) -> Agent:
         """Load a session, with `takeover` also one that another process holds.
@@ -152,18 +149,14 @@ class App:
         Raises: NotFound, SessionLocked, JournalDamaged, StorageUnavailable, Unprocessable.
         """
         session = await _in_worker(partial(self._store.open, session_id, takeover=takeover))
-        try:
+        with _let_go_if_it_fails(session):
             rules = await _in_worker(self._rules, Path(session.history.meta.cwd))
             agent = self._agent(session, rules, asker)
-        except BaseException:
-            session.log.close()
-            raise
-        await _in_worker(agent.prune_checkpoints)
-        agent.end_cut_compaction()
-        if session.repaired is not None:
-            agent.notice("warning", "journal_repaired", session.repaired)
-        self._leave_yolo(agent)
-        return agent
+            await _in_worker(agent.prune_checkpoints)
+            agent.end_cut_compaction()
+            _tell_repaired(agent, session)
+            self._leave_yolo(agent)
+            return agent
 
     async def fork(
         self,
@@ -177,14 +170,14 @@ class App:
 
         Raises: BadRequest, NotFound, JournalDamaged, StorageUnavailable, Unprocessable.
         """
+        cwd = await _in_worker(self._store.cwd_of, session_id)
+        rules = await _in_worker(self._rules, cwd)  # first: what is wrong with them leaves no session behind
         session, message = await _in_worker(self._store.fork, session_id, size, at, given)
-        try:
-            agent = self._agent(session, await _in_worker(self._rules, Path(session.history.meta.cwd)), asker)
-        except BaseException:
-            session.log.close()
-            raise
-        self._leave_yolo(agent)
-        return agent, message
+        with _let_go_if_it_fails(session):
+            agent = self._agent(session, rules, asker)
+            _tell_repaired(agent, session)
+            self._leave_yolo(agent)
+            return agent, message
 
     def _leave_yolo(self, agent: Agent) -> None:
         """Take a session that was begun elsewhere out of a mode that is off here."""
@@ -200,6 +193,11 @@ class App:
 
     async def summaries(self) -> list[Summary]:
         return await _in_worker(self._store.summaries)
+
+    @property
+    def unreadable_sessions(self) -> tuple[str, ...]:
+        """Ids of the sessions that are there and that the last `summaries` could not read."""
+        return self._store.unreadable
 
     async def display(
         self, session_id: str, size: int | None = None, after_seq: int = 0, limit: int | None = None
@@ -233,12 +231,17 @@ class App:
         file = self._user_file() if for_user else self._project_file(agent.cwd)
         await _in_worker(partial(add_allow_rule, file, rule))
 
-    async def sweep(self) -> None:
-        """End the commands that a killed server left running, remove the sessions it had half made, and forget
-        checkpoints that are too old."""
+    async def end_orphans(self) -> None:
+        """End the commands that a killed server left running."""
         await _in_worker(kill_orphans)
+
+    async def sweep(self) -> None:
+        """Remove the sessions that a killed server had half made."""
         await _in_worker(self._store.sweep)
-        await _in_worker(prune_all, self._store.directories(), self.clock.now())
+
+    async def prune_checkpoints(self) -> None:
+        """Forget checkpoints that are too old, in all sessions."""
+        await _in_worker(lambda: prune_all(self._store.directories(), self.clock.now()))
 
     async def warm(self) -> None:
         """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""
@@ -306,6 +309,21 @@ class App:
 
     def _project_file(self, cwd: Path) -> Path:
         return project_file(self.config.config_dir, project_of(cwd))
+
+
+@contextmanager
+def _let_go_if_it_fails(session: OpenSession) -> Iterator[None]:
+    """A session that was opened and cannot be used is held by nobody."""
+    try:
+        yield
+    except BaseException:
+        session.log.close()
+        raise
+
+
+def _tell_repaired(agent: Agent, session: OpenSession) -> None:
+    if session.repaired is not None:
+        agent.notice("warning", "journal_repaired", session.repaired)
 
 
 def _completed(config: AppConfig, configuration: Configuration, providers: Providers) -> AppConfig:

@@ -84,6 +84,7 @@ async def _run_side_by_side(calls: Calls, ready: Sequence[tuple[int, Ready]], tu
 
     async def run_one(position: int, one: Ready) -> None:
         async with limiter:
+            await anyio.lowlevel.checkpoint_if_cancelled()  # a free place is taken though the run was cancelled
             try:
                 await calls.execute(one, turn, number, position)
             except AgentError as failure:

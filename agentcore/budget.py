@@ -43,6 +43,11 @@ class Ledger:
         self.run, self.run_cost_usd, self.turns_before = Usage(), 0.0, self.turns
 
     @property
+    def turn(self) -> int:
+        """The number of the turn at hand; 1 before the first."""
+        return max(self.turns, 1)
+
+    @property
     def run_turns(self) -> int:
         """Model calls of this run."""
         return self.turns - self.turns_before

@@ -101,9 +101,15 @@ def read_configuration(file: Path) -> Configuration:
     except RecursionError:
         raise Unprocessable(f"{file.name} is nested too deeply. Mend it.") from None
     except (OSError, ValueError) as error:
-        why = str(error) if type(error) is ValueError else type(error).__name__
-        raise Unprocessable(f"{file.name} cannot be read: {why}. Mend it.") from None
+        raise Unprocessable(f"{file.name} cannot be read: {_why(error)}. Mend it.") from None
     return _parsed(document)
+
+
+def _why(error: OSError | ValueError) -> str:
+    """Its words where they are ours or the system's, else its kind: what a parser says may quote the file."""
+    if type(error) is ValueError:
+        return str(error)
+    return str(error.strerror) if isinstance(error, OSError) else type(error).__name__
 
 
 def _parsed(document: dict[str, Any]) -> Configuration:

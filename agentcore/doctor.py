@@ -1,21 +1,20 @@
 """What a person should know about a session on disk: who has it, what is in it, and what is wrong with it.
 
 Reads only, and takes nothing from a server that is running on it: what such a server is just writing is no damage.
-Blocks. Promise: every line that would refuse the load is named, with its file, and with what to do.
+Blocks. Promise: what would refuse the load is named, with its file and line, and with what to do; lines where the
+files of the journal hold what they should.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic_core import from_json
-
 from agentcore.clock import SystemClock
 from agentcore.errors import JournalDamaged
 from agentcore.sessions.fold import History, fold
 from agentcore.sessions.lease import Owner, is_held, owner_of
-from agentcore.sessions.reading import place_of, read_lines
-from agentcore.sessions.segments import FILE_NAME, FIRST, fixed_sizes, path_of
+from agentcore.sessions.reading import is_json, place_of, read_lines
+from agentcore.sessions.segments import FILE_NAME, FIRST, damage_of, fixed_sizes, path_of, segments_of
 from agentcore.sessions.store import SessionStore
 from agentcore.validator import repair, sentence
 
@@ -128,11 +127,17 @@ def _files(directory: Path) -> Iterator[File]:
         yield File(path.name, size, 0 if end is None else max(0, size - end))
 
 
-def _file_findings(directory: Path, files: tuple[File, ...]) -> Iterator[Finding]:
-    for file, end in zip(files, (*fixed_sizes(directory), 0), strict=True):
-        if file.size_bytes < end or not (directory / file.name).exists():
-            told = f"{file.name} is missing or cut: {end} bytes of it count. Restore it from a backup."
-            yield Finding("file_damaged", told)
+def _file_findings(directory: Path, files: tuple[File, ...]) -> list[Finding]:
+    ends = (*fixed_sizes(directory), 0)
+    damages = [damage_of(directory / file.name, end) for file, end in zip(files, ends, strict=True)]
+    findings = [Finding("file_damaged", damage) for damage in damages if damage is not None]
+    if findings:
+        return findings
+    try:
+        segments_of(directory / FILE_NAME)
+    except JournalDamaged as error:
+        return [Finding("segments_damaged", str(error))]
+    return []
 
 
 def _check_lines(path: Path, *, is_held: bool) -> tuple[int, list[Finding]]:
@@ -141,9 +146,9 @@ def _check_lines(path: Path, *, is_held: bool) -> tuple[int, list[Finding]]:
     try:
         for count, line in enumerate(read_lines(path), 1):
             size += len(line) + 1
-            if len(findings) < NAMED_LINES and not _is_json(line):
+            if len(findings) < NAMED_LINES and not is_json(line):
                 findings.append(_damaged(path, count))
-    except FileNotFoundError:
+    except (OSError, JournalDamaged):
         return count, findings  # told already
     last = path_of(path.parent, FIRST + len(fixed_sizes(path.parent)))
     rest = sum(fixed_sizes(path.parent)) + last.stat().st_size - size
@@ -172,7 +177,7 @@ def _read(path: Path, findings: list[Finding]) -> Facts | None:
 
 
 def _transcript_findings(history: History) -> Iterator[Finding]:
-    repaired = repair(history.transcript.messages, may_be_open=history.run is not None)
+    repaired = repair(history.transcript.messages, may_be_open=history.may_have_open_calls)
     found = history.findings + repaired.findings
     if found:
         told = sentence(found).replace("was mended", "is mended at the next load", 1)
@@ -182,11 +187,3 @@ def _transcript_findings(history: History) -> Iterator[Finding]:
 def _damaged(path: Path, number: int) -> Finding:
     name, line = place_of(path, number)
     return Finding("line_damaged", f"Line {line} of {name} cannot be read. {_MEND}")
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        from_json(line)
-    except ValueError:
-        return False
-    return True

@@ -89,6 +89,18 @@ def entries_of(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
         os.close(readable)
 
 
+def sync_opened(folder: int) -> None:
+    """Make the names in an opened folder durable, where its file system can do that. Raises: OSError."""
+    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.fsync(readable)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(readable)
+
+
 def open_regular(folder: int, name: str) -> BinaryIO:
     """Open a regular file for reading. Raises: ToolError for anything else, IsADirectoryError, OSError."""
     file = os.fdopen(os.open(name, _READ, dir_fd=folder), "rb")

@@ -26,13 +26,25 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read_regular(path: Path, limit_bytes: int) -> bytes:
-    """The whole of a small regular file. Raises: OSError; ValueError for a pipe, a device, or what is too large."""
-    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for its writer for ever
-    with os.fdopen(file, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise ValueError("no regular file")
-        data = opened.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file, made private where `flags` make it, and return its descriptor.
+
+    Raises: OSError, also for a folder, a pipe or a device, and without waiting for the other end of a pipe.
+    """
+    file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
+    mode = os.fstat(file).st_mode
+    if stat.S_ISREG(mode):
+        return file
+    os.close(file)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "no regular file", str(path))
+
+
+def read_regular(path: Path, limit_bytes: int | None = None) -> bytes:
+    """The whole of a regular file. Raises: OSError, also for anything else; ValueError for what is too large."""
+    with os.fdopen(open_regular(path), "rb") as opened:
+        data = opened.read(-1 if limit_bytes is None else limit_bytes + 1)
+    if limit_bytes is not None and len(data) > limit_bytes:
         raise ValueError(f"larger than {limit_bytes} bytes")
     return data

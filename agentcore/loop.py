@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import anyio.lowlevel
+
 from agentcore.batch import close_batch, run_batch
 from agentcore.budget import Ledger, Limits
 from agentcore.call import Calls
@@ -67,6 +69,7 @@ async def run_loop(loop: Loop) -> StopReason:
     elif _is_answered(loop):
         reason = "end_turn"
     while reason is None or await _is_sent_back(loop, reason) or (reason == "end_turn" and loop.inbox):
+        await anyio.lowlevel.checkpoint_if_cancelled()  # it may have come during a sync, which hears nothing
         if loop.must_pause():
             raise Paused
         if loop.must_suspend():

@@ -4,6 +4,7 @@
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,6 +18,7 @@ from agentcore.events import ServerStopping
 from agentcore.redaction import Redactor
 from agentcore.session import Settings
 from server import frames
+from server.barrier import barrier
 from server.collector import loading
 from server.guard import Admission, Guard
 from server.hub import Hub
@@ -75,9 +77,12 @@ class Application:
         self._routes.state.hub = hub = Hub(self.core, self._tasks)
         self._routes.state.answers = Answers(self.core.clock, self._tasks)
         self._tasks.start_soon(hub.watch, name="watchdog of readers and sessions")
-        self._tasks.start_soon(self.core.sweep, name="ending what a killed server left running")
-        self._tasks.start_soon(self._warm, name="loading the provider")
-        self._tasks.start_soon(self._look_nearby, name="asking the model servers on this machine")
+        self._tasks.start_soon(self.tidy_up, name="tidying up behind killed servers")
+        for what, work in (
+            ("loading the provider", self._warm),
+            ("asking the model servers on this machine", self._look_nearby),
+        ):
+            self._tasks.start_soon(_guarded, what, work, name=what)
 
     async def stop(self) -> None:
         """Let turns reach a border, end the streams, let go of every journal."""
@@ -90,15 +95,19 @@ class Application:
         await tasks.__aexit__(None, None, None)
         await self.core.close()
 
+    async def tidy_up(self) -> None:
+        """End what killed servers left running, remove what they had half made, forget checkpoints that are too old."""
+        await _guarded("ending what a killed server left running", self.core.end_orphans)
+        await _guarded("removing what a killed server had half made", self.core.sweep)
+        await _guarded("forgetting old checkpoints", self.core.prune_checkpoints)
+
     async def _warm(self) -> None:
-        """Load the default provider ahead of the first prompt; a failure shows when it is used, and ends nothing."""
+        """Load the default provider ahead of the first prompt; a failure shows when it is used."""
         try:
             with loading():
                 await self.core.warm()
         except AgentError as error:
             logger.info("the default provider is not ready: %s", error)
-        except Exception:
-            logger.exception("the default provider could not be loaded")
 
     async def _look_nearby(self) -> None:
         """Find out what runs on this machine; say so if new sessions would need what does not, or is not there."""
@@ -108,6 +117,11 @@ class Application:
         for doubt in dict.fromkeys(map(providers.doubt, asked)):
             if doubt is not None:
                 logger.warning("%s", doubt)
+
+
+async def _guarded(what: str, work: Callable[[], Awaitable[None]]) -> None:
+    with barrier(what):
+        await work()
 
 
 def build(settings: ServerSettings) -> Application:

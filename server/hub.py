@@ -11,10 +11,12 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from agentcore.agent import Agent
 from agentcore.app import App
 from agentcore.errors import StorageUnavailable
 from agentcore.events import UserMessage
 from agentcore.session import Settings
+from server.barrier import barrier
 from server.bus import STALL_S
 from server.live import LiveSession
 from server.problems import Problem
@@ -66,8 +68,7 @@ class Hub:
         """Begin a new session."""
         self.refuse_draining()
         live = LiveSession(self._tasks, self.app.clock)
-        agent = await self.app.create(cwd, settings, asker=live.requests)
-        live.bind(agent)
+        _bind(live, await self.app.create(cwd, settings, asker=live.requests))
         self._live[live.id] = live
         return live
 
@@ -94,7 +95,7 @@ class Hub:
         self._opening.add(session_id)
         try:
             live = LiveSession(self._tasks, self.app.clock)
-            live.bind(await self.app.open(session_id, asker=live.requests, takeover=takeover))
+            _bind(live, await self.app.open(session_id, asker=live.requests, takeover=takeover))
         finally:
             self._opening.discard(session_id)
         self._live[session_id] = live
@@ -115,42 +116,54 @@ class Hub:
             size = original.agent.log.size
         live = LiveSession(self._tasks, self.app.clock)
         agent, message = await self.app.fork(session_id, size, at, given, asker=live.requests)
-        live.bind(agent)
+        _bind(live, agent)
         self._live[live.id] = live
         return live, message
 
     async def close(self, live: LiveSession, reason: str) -> None:
-        """Cancel the session's run, tell its readers, and unload it; the journal stays."""
-        await live.close(reason)
+        """Cancel the session's run, tell its readers, and unload it; the journal stays. What cannot be ended in order
+        is left as it is, as a SIGKILL would leave it."""
+        with barrier(f"closing session {live.id}"):
+            await live.close(reason)
+        live.finish()
         self._forget(live)
 
     async def watch(self) -> None:
         """End the connections of readers that cannot keep up, and tidy up, for as long as the hub lives."""
         while True:
             await anyio.sleep(STALL_S / 4)
-            for live in self:
-                live.bus.drop_stalled(anyio.current_time())
-            self.tidy()
+            with barrier("looking after the sessions"):
+                for live in self:
+                    live.bus.drop_stalled(anyio.current_time())
+                self.tidy()
 
     def tidy(self) -> None:
         """Let go of sessions that another server has taken over, unload those that nobody uses, and close what has
-        waited for its answer for too long."""
-        now = self.app.clock.monotonic()
+        waited for its answer for too long. One that fails keeps no other from that."""
         for live in self:
-            if live.is_closing:
-                continue
-            if live.is_taken_over:
-                self._tasks.start_soon(self.close, live, TAKEN_OVER, name=f"end of {live.id}")
-            elif live.is_in_use:
-                live.used_at = now
-            elif now - live.used_at >= IDLE_S:
-                live.unload("idle")
-                self._forget(live)
-                continue
-            try:
-                live.expire()
-            except StorageUnavailable:
-                logger.warning("session %s: what expired stays open, its journal cannot be written", live.id)
+            if not live.is_closing:
+                with barrier(f"looking after session {live.id}"):
+                    self._look_after(live)
+
+    def _look_after(self, live: LiveSession) -> None:
+        now = self.app.clock.monotonic()
+        if live.is_taken_over:
+            self._tasks.start_soon(self.close, live, TAKEN_OVER, name=f"end of {live.id}")
+        elif live.is_in_use:
+            live.used_at = now
+        elif now - live.used_at >= IDLE_S:
+            self._unload(live)
+            return
+        try:
+            live.expire()
+        except StorageUnavailable:
+            logger.warning("session %s: what expired stays open, its journal cannot be written", live.id)
+
+    def _unload(self, live: LiveSession) -> None:
+        with barrier(f"unloading session {live.id}"):
+            live.unload("idle")
+        live.finish()
+        self._forget(live)
 
     def _forget(self, live: LiveSession) -> None:
         if self._live.get(live.id) is live:
@@ -182,3 +195,12 @@ class Hub:
         self._live.clear()
         self._tasks.cancel_scope.cancel()
         return left_open
+
+
+def _bind(live: LiveSession, agent: Agent) -> None:
+    """Give a session its agent; where that fails, nobody holds it."""
+    try:
+        live.bind(agent)
+    except BaseException:
+        agent.close()
+        raise

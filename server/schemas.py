@@ -308,6 +308,8 @@ class SessionEntry(Value):
 class SessionList(Value):
     sessions: tuple[SessionEntry, ...]
     next_cursor: str | None = None
+    unreadable: tuple[str, ...] = ()
+    """Ids of sessions that are there and cannot be read, on every page; `agentcore doctor` says what is wrong."""
 
 
 class Messages(Value):

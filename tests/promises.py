@@ -110,6 +110,10 @@ PROMISES: dict[str, Promise] = {
         "A context that no summary makes small enough ends the run with its cause and is not compacted for ever.",
         "core/test_compaction.py::test_a_context_that_stays_nearly_full_is_not_compacted_for_ever",
     ),
+    "compaction-of-what-is-sound": Promise(
+        "A transcript that no vendor would take is mended, journaled and told before it is compacted.",
+        "core/test_validator.py::test_what_is_wrong_before_a_compaction_is_mended_first",
+    ),
     "compaction-survives": Promise(
         "After a restart the model gets the compacted context as before, and a compaction cut off has changed nothing.",
         "crash/test_killed_compaction.py::test_a_server_killed_while_it_compacts_has_changed_nothing",
@@ -234,6 +238,22 @@ PROMISES: dict[str, Promise] = {
         "Who waits for a prompt under a key gets its own end, also after the server was killed.",
         "server/test_idempotency_http.py::test_who_waits_gets_the_own_end_of_the_prompt_after_the_server_was_killed",
     ),
+    "start-removes-nothing": Promise(
+        "A start removes what a killed creation left, and never a folder with anything else in it.",
+        "core/test_sweep.py::test_a_folder_with_anything_else_in_it_stays_as_it_is",
+    ),
+    "damage-for-every-reader": Promise(
+        "A line that cannot be read is named by every reader: no history is dropped silently.",
+        "core/test_damaged_journals.py::test_a_line_that_cannot_be_read_is_named_by_every_reader",
+    ),
+    "no-wait-for-a-pipe": Promise(
+        "Something else in the place of a session's file is an answer and no wait.",
+        "core/test_odd_files.py::test_it_is_an_answer_and_no_wait",
+    ),
+    "housekeeping-ends-nothing": Promise(
+        "What fails in the background is logged and ends no server.",
+        "server/test_housekeeping.py::test_a_server_outlives_whatever_fails_in_the_background",
+    ),
     "fork-is-whole": Promise(
         "A fork is there whole or not at all.",
         "crash/test_killed_fork.py::test_a_fork_that_is_killed_anywhere_is_there_whole_or_not_at_all",
@@ -271,6 +291,10 @@ PROMISES: dict[str, Promise] = {
         "A message to a run is taken by it or has its own run, whenever it comes.",
         "core/test_steer.py::test_the_instant_of_the_end_loses_nothing",
     ),
+    "refused-changes-nothing": Promise(
+        "A prompt that is refused has not ended the interrupted or suspended run before it.",
+        "core/test_queue.py::test_a_prompt_that_is_refused_has_not_ended_the_run_before_it",
+    ),
     "interrupt-is-one-step": Promise(
         "A prompt that interrupts is in the journal before anything is cancelled, and runs next.",
         "core/test_queue.py::test_an_interrupting_prompt_is_in_the_journal_before_the_run_is_cancelled_and_runs_next",
@@ -287,6 +311,22 @@ PROMISES: dict[str, Promise] = {
         "Killed behind any line of a story of queue, steering, suspension and deferral, nothing is lost or repeated.",
         "crash/test_every_prefix_of_what_waits.py::test_a_kill_behind_any_line_loses_no_prompt_and_repeats_no_effect",
     ),
+    "any-order": Promise(
+        "In whatever order people, models, tools and kills come, nothing is lost, doubled or half done.",
+        "property/test_interleavings.py::test_no_order_of_moves_loses_doubles_or_halves_anything",
+    ),
+    "deferral-durable": Promise(
+        "A run is called suspended, and an answer from outside acknowledged, only when the deferral is durable.",
+        "crash/test_barriers.py::test_nobody_is_told_that_a_call_waits_before_that_is_durable",
+    ),
+    "every-waiter-answered": Promise(
+        "Who waits for a prompt learns its end, also of one that an interrupted run had taken and that is ended.",
+        "core/test_steer.py::test_who_asks_again_for_a_prompt_that_an_interrupted_run_had_taken_learns_its_end",
+    ),
+    "queue-change-durable": Promise(
+        "A change of the queue is acknowledged only when it is durable.",
+        "crash/test_barriers.py::test_a_change_of_the_queue_is_acknowledged_only_when_it_is_durable",
+    ),
     # undo
     "undo-spares-people": Promise(
         "An undo takes back what the agent left and nothing that a person did since.",
@@ -299,6 +339,18 @@ PROMISES: dict[str, Promise] = {
     "undo-covers-commands": Promise(
         "In a git work tree an undo takes back what commands did to files.",
         "core/test_checkpoints.py::test_what_a_command_did_in_a_work_tree_is_taken_back",
+    ),
+    "undo-loses-no-file": Promise(
+        "A file that a command put something else in the place of comes back, or is kept and it is told where.",
+        "core/test_checkpoints.py::test_a_file_whose_place_is_taken_is_kept_and_it_is_told_where",
+    ),
+    "undo-takes-the-last": Promise(
+        "A last checkpoint that cannot be read stops the undo: no older run is taken back in its place.",
+        "core/test_checkpoints.py::test_a_last_checkpoint_that_cannot_be_read_stops_the_undo",
+    ),
+    "undo-durable": Promise(
+        "What was undone is durable, and announced so, before the checkpoint of its run is forgotten.",
+        "crash/test_barriers.py::test_an_undo_is_announced_durably_before_its_run_is_forgotten",
     ),
     "undo-confined": Promise(
         "An undo follows no link and touches no closed or protected place.",

@@ -45,7 +45,9 @@ LAYERS: tuple[frozenset[str], ...] = (
     ),
     frozenset({"permissions", "compaction", "settings", "configuration", "structured", "instructions", "notes"}),
     frozenset({"providers", "tools", "sessions", "checkpoints"}),
-    frozenset({"agent", "doctor", "run", "app", "attachments"}),
+    frozenset(
+        {"agent", "assembly", "context", "doctor", "leftovers", "results", "run", "app", "attachments"},
+    ),
 )
 SEPARATE = (4,)
 """Layers whose rooms do not know each other. (In L3 `settings` writes the rules that `permissions` reads.)"""

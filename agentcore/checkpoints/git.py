@@ -2,10 +2,11 @@
 
 A repository's own configuration names programs: file system monitors, hooks, filters, transports. All of them are
 overridden by what git ranks above it (`GIT_CONFIG_COUNT`): monitors, hooks and bare repositories by name; filters by
-listing the keys first, which runs nothing, and emptying each. No transport is allowed, so that nothing is fetched into
-a partial clone. The user's global configuration is left out, and with it the drivers of filters that are installed
-for the whole account (LFS, say): files whose stored form differs are seen by their size and not restored from it.
-Submodules and repositories inside the tree are not looked into. The program `git` is one outside of the roots.
+listing the keys first, which runs nothing, and emptying each (`repository` remembers them). No transport is allowed,
+so that nothing is fetched into a partial clone. The user's global configuration is left out, and with it the drivers of
+filters that are installed for the whole account (LFS, say): files whose stored form differs are seen by their size and
+not restored from it. Submodules and repositories inside the tree are not looked into. The program `git` is one outside
+of the roots.
 """
 
 import os
@@ -18,6 +19,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentcore.checkpoints.prints import Print, settled_print_of
+from agentcore.checkpoints.repository import (
+    NAMES,
+    PLACES,
+    KnownRepository,
+    Repository,
+    config_print_of,
+    filters_in,
+    place_of,
+)
+
 _COMPARED = (b"H", b"M")
 """Tags of `git ls-files -v` for files that git compares with the work tree: in the index, or unmerged."""
 _LINK_TO_REPOSITORY = b"160000"
@@ -27,7 +39,6 @@ _OVERRIDES = {
     "safe.bareRepository": "explicit",
     "protocol.allow": "never",
 }
-_FILTER_KEYS = (b".clean", b".smudge", b".process", b".required")
 
 
 class NotCovered(Exception):
@@ -62,21 +73,27 @@ class Listing:
     dirty: list[bytes] = field(default_factory=list)
     """Differ from the index, untracked ones included."""
     closed: set[bytes] = field(default_factory=set)
-    """What git does not look at: ignored, flagged so, or a repository of its own; folders without their slash."""
+    """What git does not look at in the work tree: ignored, or a repository of its own; folders without their slash."""
+    untold: set[bytes] = field(default_factory=set)
+    """What is in the index and not looked at: flagged so, or a repository of its own."""
+    index: Print | None = None
+    """Of the index's file, before it was read: while it stays equal, what is tracked and untold is the same."""
 
     def is_closed(self, name: bytes) -> bool:
         """Whether a path lies at or below one that git did not look at."""
         while name:
-            if name in self.closed:
+            if name in self.closed or name in self.untold:
                 return True
             name = name.rpartition(b"/")[0]
         return False
 
 
 class Git:
-    def __init__(self, binary: str, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, binary: str, folder: Path, environ: Mapping[str, str], known: KnownRepository) -> None:
+        """`known` outlives it: what was found out about the repository before."""
         self._binary = binary
         self._folder = folder
+        self._known = known
         self._environ = {
             **{name: environ[name] for name in ("PATH", "HOME", "XDG_CONFIG_HOME") if name in environ},
             "GIT_ALLOW_PROTOCOL": "",
@@ -88,33 +105,44 @@ class Git:
             "LC_ALL": "C",
         }
 
-    def listing(self, deadline: Deadline) -> Listing:
-        """List the work tree. Raises: NotCovered."""
-        safe = self._environ | _configured(_OVERRIDES)
-        asked = [
-            self._start(safe, "config", "--list", "--name-only", "-z"),
-            self._start(safe, "ls-files", "-z", "-v", "--stage", "--full-name", "--", ":/"),
-        ]
+    def listing(self, deadline: Deadline, earlier: Listing | None = None) -> Listing:
+        """List the work tree; what is tracked is taken from an `earlier` one if it is still so. Raises: NotCovered."""
+        repository = self._known.find(self._folder) or self._find(deadline)
+        environ = self._environ | _configured(_OVERRIDES | repository.overrides) | repository.environ
+        listing = Listing(repository.top)
+        if repository.index is not None:
+            listing.index = settled_print_of(repository.index)
+        asked = [self._start(environ, *_STATUS)]
+        is_known = earlier is not None and listing.index is not None and earlier.index == listing.index
+        if not is_known:
+            asked.append(self._start(environ, *_INDEX))
         with _ended(asked):
-            keys, index = (_answer(process, deadline) for process in asked)
-        listing = Listing(self._top(keys, safe, deadline))
-        _read_index(listing, index)
-        unfiltered = self._environ | _configured(_OVERRIDES | dict(_filters_off(keys)))
-        asked = [self._start(unfiltered, *_STATUS)]
-        with _ended(asked):
-            _read_status(listing, _answer(asked[0], deadline))
+            status, *index = (_answer(process, deadline) for process in asked)
+        if earlier is not None and is_known:
+            listing.tracked, listing.untold = earlier.tracked, earlier.untold
+        else:
+            _read_index(listing, index[0])
+        _read_status(listing, status)
         return listing
 
-    def _top(self, keys: bytes, environ: Mapping[str, str], deadline: Deadline) -> Path:
-        """The work tree's folder: the one that holds `.git`, unless the configuration says otherwise."""
-        top = work_tree_of(self._folder)
-        if b"core.worktree" in keys.split(b"\0"):
-            asked = [self._start(environ, "rev-parse", "--show-toplevel")]
-            with _ended(asked):
-                top = Path(os.fsdecode(_answer(asked[0], deadline).removesuffix(b"\n")))
-        if top is None or not self._folder.is_relative_to(top):
+    def _find(self, deadline: Deadline) -> Repository:
+        """Ask where the repository is and what its configuration names; that runs nothing. Raises: NotCovered."""
+        place = place_of(self._folder)
+        seen = None if place is None else config_print_of(place)
+        environ = self._environ | _configured(_OVERRIDES)
+        asked = [self._start(environ, *NAMES), self._start(environ, *PLACES)]
+        with _ended(asked):
+            names, places = (_answer(process, deadline) for process in asked)
+        top, *others = os.fsdecode(places.removesuffix(b"\n")).split("\n")
+        if len(others) != 1:
+            raise NotCovered("the path of the repository has a line end in it")
+        [git_dir] = others
+        if not self._folder.is_relative_to(top):
             raise NotCovered("the repository's work tree is elsewhere")
-        return top
+        set_names = names.split(b"\0")
+        repository = Repository(Path(top), tuple(filters_in(set_names)))
+        is_there = place is not None and git_dir == str(place)
+        return self._known.keep(repository, set_names, Path(git_dir), seen if is_there else None)
 
     def contents(self, objects: Sequence[bytes], deadline: Deadline) -> dict[bytes, bytes]:
         """The contents of objects, as far as they are there. Raises: NotCovered."""
@@ -141,6 +169,7 @@ class Git:
             raise NotCovered("git cannot be started") from error
 
 
+_INDEX = ("ls-files", "-z", "-v", "--stage", "--full-name", "--", ":/")
 _STATUS = (
     "status",
     "--porcelain=v1",
@@ -160,11 +189,6 @@ def find_git(path: str, roots: Sequence[Path]) -> str | None:
     return None if found is None or _is_below(Path(found), roots) else found
 
 
-def work_tree_of(folder: Path) -> Path | None:
-    """The folder above this one, or itself, where git finds a repository; without one no program is started."""
-    return next((above for above in (folder, *folder.parents) if os.path.lexists(above / ".git")), None)
-
-
 def _is_below(path: Path, roots: Sequence[Path]) -> bool:
     real = path.resolve()
     return any(real.is_relative_to(root) for root in roots)
@@ -177,12 +201,6 @@ def _configured(values: Mapping[str, str]) -> dict[str, str]:
         environ[f"GIT_CONFIG_KEY_{number}"] = key
         environ[f"GIT_CONFIG_VALUE_{number}"] = value
     return environ
-
-
-def _filters_off(keys: bytes) -> Iterator[tuple[str, str]]:
-    for key in keys.split(b"\0"):
-        if key.startswith(b"filter.") and key.endswith(_FILTER_KEYS):
-            yield os.fsdecode(key), "false" if key.endswith(b".required") else ""
 
 
 @contextmanager
@@ -220,7 +238,7 @@ def _read_index(listing: Listing, out: bytes) -> None:
             continue
         tag, mode, content, stage = head.split(b" ")
         if tag not in _COMPARED or mode == _LINK_TO_REPOSITORY:
-            listing.closed.add(name)
+            listing.untold.add(name)
         elif stage == b"0":
             listing.tracked[name] = content
 

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO
 
 from agentcore.checkpoints.git import Deadline, Git, Listing, NotCovered
 from agentcore.checkpoints.manifest import GONE, Left, digest_of, left_of
+from agentcore.checkpoints.prints import CLOCK_NS, Print, print_of
 from agentcore.files import MAX_WHOLE_BYTES, find_snapshot, opened_folder
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import ToolError
@@ -33,9 +34,6 @@ MEMORY_BYTES = 1024 * 1024
 """What is kept lies in memory up to here, else in a nameless file."""
 BATCH = 256
 """Files between two looks at the time, and contents that are asked of git at once."""
-CLOCK_NS = 50_000_000
-"""File systems stamp with a clock that lags behind by a tick; five of a slow one."""
-
 TOO_LARGE = f"a command changed it, and it was larger than {MAX_FILE_BYTES >> 20} MB"
 TOO_MUCH = f"a command changed it, and more than {MAX_BYTES >> 20} MB or {MAX_FILES:,} files had to be kept"
 NO_FILE = "a command changed it, and it was no regular file (a link, say)"
@@ -44,9 +42,6 @@ STORED_OTHERWISE = "a command changed it, and git has it in another form or not 
 OLDER = "a command put an older file there, maybe the only copy"
 NOW_NO_FILE = "a command made it something that is no readable regular file (a link, say)"
 NOW_TOO_LARGE = f"a command made it larger than {MAX_WHOLE_BYTES >> 20} MB"
-
-Print: TypeAlias = tuple[int, int, int, int, int]
-"""Inode, size, modification and status change in nanoseconds, mode: equal while nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +100,8 @@ class Look:
 
     def changed(self) -> list[bytes]:
         """Paths that are not as they were."""
-        kept = [path for path, known in self.files.items() if _print_of(path) != known.print]
-        return kept + [path for path, (seen, _) in self.clean.items() if _print_of(path) != seen]
+        kept = [path for path, known in self.files.items() if print_of(path) != known.print]
+        return kept + [path for path, (seen, _) in self.clean.items() if print_of(path) != seen]
 
     def bytes_of(self, known: Known) -> bytes:
         assert known.place is not None
@@ -124,7 +119,7 @@ class Changed:
     """Bytes and mode; None where there was no file."""
     left: Left = GONE
     why_not: str | None = None
-    """Why its content before is not known; then nothing else is."""
+    """Why it cannot be taken back; then at most `before` is known, to be kept for a person."""
 
 
 class Looker:
@@ -165,7 +160,7 @@ class Looker:
             for path, one in zip(few, known, strict=True):
                 deadline.left_s()
                 for change in self._compared(Path(os.fsdecode(path)), one, look, contents):
-                    if change.before is not None:
+                    if change.before is not None and change.why_not is None:
                         restored.add(digest_of(change.before[0]))
                     yield change
         for path, is_older in self._new(look, deadline):
@@ -195,12 +190,12 @@ class Looker:
                 deadline.left_s()
             path = top + name
             if path not in look.files and is_open(path):
-                look.clean[path] = _print_of(path), content
+                look.clean[path] = print_of(path), content
 
     def _keep(self, look: Look, path: bytes) -> None:
         if path in look.files:
             return
-        seen = _print_of(path)
+        seen = print_of(path)
         why_not = _reason(seen)
         if seen is None or why_not is not None:
             look.files[path] = Known(seen, why_not=why_not)
@@ -254,15 +249,19 @@ class Looker:
         """What a path holds now, when that is a change."""
         try:
             data, mode = _read(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             if before is not None:
                 yield Changed(path, before)
             return
+        except IsADirectoryError:
+            # the file is gone, and an undo sees whether the folder in its place can go as well
+            yield Changed(path, before, why_not=NOW_NO_FILE if before is None else None)
+            return
         except (OSError, ToolError):
-            yield Changed(path, why_not=NOW_NO_FILE)
+            yield Changed(path, before, why_not=NOW_NO_FILE)
             return
         if data is None:
-            yield Changed(path, why_not=NOW_TOO_LARGE)
+            yield Changed(path, before, why_not=NOW_TOO_LARGE)
         elif before is None or (data, mode) != (before[0], stat.S_IMODE(before[1])):
             yield Changed(path, before, left_of(data, mode))
 
@@ -270,7 +269,7 @@ class Looker:
         """Files that were not there before; and whether their content is older than the command."""
         if look.listing is None or isinstance(self._git, str):
             return
-        now = self._git.listing(deadline)
+        now = self._git.listing(deadline, look.listing)
         if now.top != look.listing.top:
             raise NotCovered("the repository is another one now")
         is_open, top = self._judge(now.top), os.fsencode(now.top) + b"/"
@@ -278,7 +277,7 @@ class Looker:
             path = top + name
             if path in look.files or path in look.clean or look.listing.is_closed(name) or not is_open(path):
                 continue
-            seen = _print_of(path)
+            seen = print_of(path)
             if seen is not None:
                 yield path, seen[2] < look.began_ns - CLOCK_NS
 
@@ -294,14 +293,6 @@ def _reason(seen: Print | None) -> str | None:
     if not stat.S_ISREG(seen[4]):
         return NO_FILE
     return TOO_LARGE if seen[1] > MAX_FILE_BYTES else None
-
-
-def _print_of(path: bytes) -> Print | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
 
 
 def _read(path: Path) -> tuple[bytes | None, int]:

@@ -53,7 +53,7 @@ class Entry(Value):
     left: tuple[Left, ...] = ()
     """One, or two while a write is going on: what was there of the agent's, and what shall be."""
     why_not: str | None = None
-    """Why it cannot be taken back; then nothing else is known."""
+    """Why it cannot be taken back; then at most `before` is known."""
 
     @property
     def is_nothing(self) -> bool:
@@ -76,9 +76,21 @@ class Manifest(Value):
     """Folders that the run made, outermost first."""
     further: int = 0
     """Files that commands changed beyond what one command may keep."""
+    is_undone: bool = False
+    """The run was taken back: the entries are those whose contents are kept, since they could not be put back."""
 
     @property
     def is_nothing(self) -> bool:
+        """There is nothing to take back."""
+        return self.is_undone or self._is_as_before
+
+    @property
+    def is_needless(self) -> bool:
+        """Nobody needs it any more."""
+        return not self.is_undone and self._is_as_before
+
+    @property
+    def _is_as_before(self) -> bool:
         return not self.further and all(entry.is_nothing for entry in self.entries)
 
 

@@ -31,7 +31,7 @@ from agentcore.checkpoints.manifest import (
     encoded_path,
     left_of,
 )
-from agentcore.checkpoints.vault import Vault
+from agentcore.checkpoints.vault import Unreadable, Vault
 from agentcore.ports import Clock, FileChange
 
 MAX_UNKEPT = 2_000
@@ -92,9 +92,11 @@ class RunCheckpoint:
 
     def _take(self, change: Changed) -> None:
         path, earlier = change.path, self._entries.get(change.path)
+        held = None if change.before is None else self._held(*change.before, earlier)
         if change.why_not is None:
-            held = None if change.before is None else self._held(*change.before, earlier)
             self._entries[path] = _followed(earlier, path, held, change.left, ends=True)
+        elif held is not None and (earlier is None or _is_new(held, earlier)):
+            self._entries[path] = Entry(path=encoded_path(path), before=held, why_not=change.why_not)
         elif earlier is not None:
             return  # it holds something else now: an undo sees that by itself
         elif len(self._entries) < MAX_UNKEPT:
@@ -105,17 +107,22 @@ class RunCheckpoint:
     def _held(self, data: bytes, mode: int, earlier: Entry | None) -> Held:
         """The content that a path has before a change; kept only where it is what an undo would go back to."""
         digest = digest_of(data)
-        if earlier is None or all(left.blob != digest for left in earlier.left):
+        held = Held(blob=digest, mode=stat.S_IMODE(mode))
+        if earlier is None or _is_new(held, earlier):
             self._vault.put(data)
-        return Held(blob=digest, mode=stat.S_IMODE(mode))
+        return held
 
     def _load(self) -> None:
         """A run that goes on after a restart goes on with its manifest."""
         if self._is_loaded:
             return
         self._is_loaded = True
-        self._number = self._vault.find(self.run)
-        manifest = None if self._number is None else self._vault.read(self._number)
+        number = self._vault.find(self.run)
+        try:
+            manifest = None if number is None else self._vault.read(number)
+        except Unreadable:
+            return  # it stays as it is: what the run changes from now on has a manifest of its own
+        self._number = number
         if manifest is not None:
             self._entries = {decoded_path(entry.path): entry for entry in manifest.entries}
             self._folders, self._further = list(manifest.folders), manifest.further
@@ -144,6 +151,11 @@ class RunCheckpoint:
             elif self._number is not None:
                 self._vault.remove(self._number)
                 self._number = None
+
+
+def _is_new(held: Held, earlier: Entry) -> bool:
+    """Whether what a path holds before a change is not what the agent left there."""
+    return all(left.blob != held.blob for left in earlier.left)
 
 
 def _followed(earlier: Entry | None, path: Path, before: Held | None, after: Left, *, ends: bool = False) -> Entry:

@@ -13,11 +13,14 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from agentcore.checkpoints.git import Deadline, Git, NotCovered, find_git, work_tree_of
+from agentcore.checkpoints.git import Deadline, Git, NotCovered, find_git
 from agentcore.checkpoints.looks import Look, Looker
+from agentcore.checkpoints.manifest import Manifest
+from agentcore.checkpoints.repository import KnownRepository, place_of
 from agentcore.checkpoints.run import RunCheckpoint
 from agentcore.checkpoints.undo import Undo
-from agentcore.checkpoints.vault import Vault
+from agentcore.checkpoints.vault import Unreadable, Vault
+from agentcore.errors import Unprocessable
 from agentcore.events import Notice, Undone
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Clock, Coverage, FileChange, ToolError
@@ -27,6 +30,10 @@ LOOK_S = 2.0
 """What looking at a repository may take, before a command and after it."""
 NO_WORK_TREE = "the work folder is not in a git work tree"
 NO_GIT = "there is no program git"
+UNREADABLE = (
+    "The checkpoint of the last run that changed files cannot be read, so nothing was undone. Where a newer server"
+    " wrote it, use that one; else remove checkpoints/{} from the session's folder to undo the run before."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,11 @@ class SessionCheckpoints:
         self._vault = Vault(session_directory / FOLDER_NAME)
         self._lock = threading.Lock()
         self._run = RunCheckpoint("none", self._vault, self._clock)
+        self._repository = KnownRepository()
+        self._undone: set[str] = set()
+        """Runs that were taken back and whose checkpoints could not be removed."""
+        self._withheld: dict[int, Manifest | None] = {}
+        """By the number of the run that was looked at last for an undo: what stays of it, contents not put back."""
         self._told: set[str] = set()
         """Why commands were not covered, as far as people know."""
 
@@ -96,19 +108,53 @@ class SessionCheckpoints:
     def _undo(self, *, is_dry: bool) -> Undoing | None:
         with self._lock:
             for number in reversed(self._vault.numbers()):
-                manifest = self._vault.read(number)
-                if manifest is not None and not manifest.is_nothing:
+                manifest = self._read(number)
+                if manifest is not None and not manifest.is_nothing and manifest.run not in self._undone:
                     report = Undo(self._vault, self._workspace).of(manifest, is_dry=is_dry)
+                    self._withheld = {number: report.left_of(manifest)}
                     return Undoing(number, report.event(), report.is_final)
         return None
 
+    def _read(self, number: int) -> Manifest | None:
+        """A manifest, None where it is gone. Raises: Unprocessable where it cannot be read."""
+        try:
+            return self._vault.read(number)
+        except Unreadable as error:
+            raise Unprocessable(UNREADABLE.format(error)) from error
+
     def retire(self, number: int) -> None:
-        """Forget a run that was undone, and later ones that changed nothing: next comes the one before it. Blocking."""
+        """Forget a run that was undone, and later ones that changed nothing: next comes the one before it. Blocking.
+
+        Contents that could not be put back are kept. Raises: OSError where it cannot be removed; it is passed over all
+        the same.
+        """
         with self._lock:
-            for other in self._vault.numbers():
-                if other >= number:
-                    self._vault.remove(other)
             self._run = RunCheckpoint("none", self._vault, self._clock)
+            later = [other for other in self._vault.numbers() if other > number and self._is_needless(other)]
+            try:
+                for other in (number, *later):
+                    self._remove(other)
+            except OSError:
+                self._undone.update(left.run for other in (number, *later) if (left := self._find(other)) is not None)
+                raise
+
+    def _remove(self, number: int) -> None:
+        withheld = self._withheld.get(number)
+        if withheld is None:
+            self._vault.remove(number)
+        else:
+            self._vault.reduce(number, withheld)
+
+    def _is_needless(self, number: int) -> bool:
+        manifest = self._find(number)
+        return manifest is not None and manifest.is_needless
+
+    def _find(self, number: int) -> Manifest | None:
+        """A manifest, None where it is gone or cannot be read."""
+        try:
+            return self._vault.read(number)
+        except Unreadable:
+            return None
 
     def prune(self) -> None:
         """Forget what is too old; before the first run. Blocking."""
@@ -120,9 +166,9 @@ class SessionCheckpoints:
     def _looker(self) -> Looker:
         cwd, roots = self._workspace.cwd, self._workspace.roots
         git: Git | str = NO_WORK_TREE
-        if work_tree_of(cwd) is not None:
+        if place_of(cwd) is not None:
             binary = find_git(self._environ.get("PATH", ""), roots)
-            git = NO_GIT if binary is None else Git(binary, cwd, self._environ)
+            git = NO_GIT if binary is None else Git(binary, cwd, self._environ, self._repository)
         return Looker(self._workspace, git, self._directory)
 
     def _before(self, looker: Looker, coverage: Coverage, deadline: Deadline) -> Look:
@@ -156,8 +202,7 @@ class SessionCheckpoints:
 def prune_all(directories: Iterable[Path], now: float) -> None:
     """Forget what is too old in all sessions, loaded or not, here or in another process. Blocking."""
     for directory in directories:
-        if (directory / FOLDER_NAME).is_dir():
-            Vault(directory / FOLDER_NAME).prune(now)
+        Vault(directory / FOLDER_NAME).prune(now)
 
 
 def _not_kept(what: str, error: OSError) -> ToolError:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcore.checkpoints.manifest import FORMAT, Held, Manifest, digest_of
-from agentcore.folders import sync_folder
+from agentcore.folders import read_regular, sync_folder
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,10 @@ MAX_PRUNED = 20_000
 """Names that one pruning looks at; the next one goes on."""
 _MANIFEST = re.compile(r"run-(\d{6,})-(\w+)\.json")
 _BLOB = re.compile(r"[0-9a-f]{64}")
+
+
+class Unreadable(Exception):
+    """A manifest is damaged, or of a newer version; the text is its file's name."""
 
 
 class Vault:
@@ -46,7 +50,7 @@ class Vault:
     def get(self, name: str) -> bytes:
         """The bytes again. Raises: KeyError where they are gone or are not what the name says."""
         try:
-            data = (self._folder / name).read_bytes()
+            data = read_regular(self._folder / name)
         except OSError as error:
             raise KeyError(name) from error
         if digest_of(data) != name:
@@ -63,14 +67,22 @@ class Vault:
         return next((number for number, path in self._manifests() if path.name.endswith(f"-{run}.json")), None)
 
     def read(self, number: int) -> Manifest | None:
-        """A manifest, None where it is gone or cannot be read."""
+        """A manifest, None where it is gone. Raises: Unreadable."""
         path = next((path for other, path in self._manifests() if other == number), None)
-        return None if path is None else _parsed(path)
+        manifest = None if path is None else _parsed(path)
+        if path is not None and manifest is None and os.path.lexists(path):
+            raise Unreadable(path.name)
+        return manifest
 
     def write(self, number: int, manifest: Manifest) -> None:
         """Put a manifest in the place of the one before it; durable when it returns. Raises: OSError."""
         self._make(f"run-{number:06d}-{manifest.run}.json", manifest.model_dump_json(exclude_defaults=True).encode())
         sync_folder(self._folder)
+
+    def reduce(self, number: int, manifest: Manifest) -> None:
+        """Put less in the place of a manifest, and forget the contents that only the rest needed. Raises: OSError."""
+        self.write(number, manifest)
+        self._drop_unused(younger_than=float("inf"))
 
     def remove(self, number: int) -> None:
         """Forget a run, and the contents that only it needed."""
@@ -114,9 +126,12 @@ class Vault:
                 yield int(found[1]), path
 
     def _names(self) -> list[Path]:
+        """Of everything that is kept; nothing where that cannot be looked at."""
         try:
             return list(self._folder.iterdir())
-        except FileNotFoundError:
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                log.info("checkpoints of %s cannot be looked at: %s", self._folder.parent.name, error.strerror)
             return []
 
     def _make(self, name: str, data: bytes) -> None:
@@ -139,7 +154,7 @@ class Vault:
 
 def _parsed(path: Path) -> Manifest | None:
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes(), extra="ignore")
+        manifest = Manifest.model_validate_json(read_regular(path), extra="ignore")
     except (OSError, ValueError):
         log.warning("checkpoint %s cannot be read", path.name)
         return None

@@ -76,7 +76,7 @@ class ContextCompactor:
         if not self.plan.is_automatic or self._has_failed or len(transcript) < MIN_MESSAGES:
             return
         limit = int(self._window * self.plan.at)
-        if self._tokens <= limit or self._why_not() is not None:
+        if self._tokens <= limit or self._why_not(self.scene.sound_messages()) is not None or self._tokens <= limit:
             return
         self._check_can_fit(limit)
         try:
@@ -91,8 +91,9 @@ class ContextCompactor:
     async def recover(self, turn: int) -> bool:
         if not self.plan.is_automatic or self.scene.ledger.has_overflowed:
             return False
+        messages = self.scene.sound_messages()
         self._check_can_fit(self._window)
-        if self._why_not() is not None:
+        if self._why_not(messages) is not None:
             return False
         try:
             await self._compact(turn, "overflow")
@@ -108,15 +109,16 @@ class ContextCompactor:
 
         Raises: Unprocessable where there is nothing to compact; ProviderError, Paused, StorageUnavailable.
         """
-        if (why := self._why_not()) is not None:
+        if (why := self._why_not(self.scene.sound_messages())) is not None:
             raise Unprocessable(NOTHING.format(why=why))
         return (await self._compact(0, "request")).summary
 
     # --- doing it ---
 
     async def _compact(self, turn: int, trigger: CompactionTrigger) -> Compacted:
-        """Raises: ProviderError, Paused, StorageUnavailable, and then nothing has changed."""
-        messages = self.scene.sound_messages()
+        """Compact a transcript that was found sound. Raises: ProviderError, Paused, StorageUnavailable, and then
+        nothing has changed."""
+        messages = self.scene.transcript.messages
         log, before, started_turn = self.scene.log, self._tokens, turn or None
         # A hook before the compaction has its place here: nothing is announced yet.
         start = CompactionStart(turn=started_turn, trigger=trigger, estimated_tokens=before)
@@ -175,9 +177,8 @@ class ContextCompactor:
 
     # --- what stays, and whether it fits ---
 
-    def _why_not(self) -> str | None:
-        """Why there is nothing to compact; None where there is."""
-        messages = self.scene.transcript.messages
+    def _why_not(self, messages: Sequence[Message]) -> str | None:
+        """Why there is nothing to compact in a sound transcript, None where there is: what is mended may be less."""
         if not parts.is_compactable(messages):
             return "nothing was answered in this context yet"
         if self.plan.strategy == "keep_recent" and not parts.recent(messages):

@@ -1,13 +1,17 @@
-"""The display history: every message of a session in order, whatever the model still remembers of it."""
+"""The display history: every message of a session in order, whatever the model still remembers of it.
+
+Promise: a line that a load would refuse because it cannot be read is not passed over here either.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import assert_never
 
 from agentcore.encoding import head_of
-from agentcore.events import EVENTS, AssistantMessage, ToolEnd, UserMessage
+from agentcore.events import AssistantMessage, ToolEnd, UserMessage
 from agentcore.messages import ToolCall
 from agentcore.session import HistoryMessage
+from agentcore.sessions.entries import check_whole, entry_of
 
 _SHOWN = frozenset({"user_message", "assistant_message", "tool_end"})
 
@@ -16,13 +20,16 @@ def display(lines: Iterable[bytes], *, after_seq: int = 0, limit: int | None = N
     """Fold journal lines into messages; the results of one assistant message stand together in one.
 
     A batch that is still running shows the results that are in. `after_seq` leaves out what was complete by then;
-    `limit` keeps the first so many of the rest, and no line is read behind them.
+    `limit` keeps the first so many of the rest, and no line is read behind them. Raises: JournalDamaged.
     """
     return list(islice((message for message in messages_of(lines) if message.seq > after_seq), limit))
 
 
 def messages_of(lines: Iterable[bytes]) -> Iterator[HistoryMessage]:
-    """Each message when it is complete; held meanwhile are only the last one and its results."""
+    """Each message when it is complete; held meanwhile are only the last one and its results.
+
+    Raises: JournalDamaged.
+    """
     said: HistoryMessage | None = None
     batch: list[ToolEnd] = []
     index = 0
@@ -41,11 +48,13 @@ def messages_of(lines: Iterable[bytes]) -> Iterator[HistoryMessage]:
 
 
 def _shown(lines: Iterable[bytes]) -> Iterator[UserMessage | AssistantMessage | ToolEnd]:
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         head = head_of(line)
-        if head is not None and head[0] in _SHOWN:
-            event = EVENTS.validate_json(line, extra="ignore")
-            if event.agent is None and isinstance(event, UserMessage | AssistantMessage | ToolEnd):
+        if head is None or head[0] not in _SHOWN:
+            check_whole(line, number)
+        else:
+            event = entry_of(line, number)
+            if isinstance(event, UserMessage | AssistantMessage | ToolEnd) and event.agent is None:
                 yield event
 
 

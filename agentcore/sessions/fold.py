@@ -6,16 +6,10 @@ There is no second store to disagree with: the live session keeps the same facts
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
-
-from pydantic_core import from_json
 
 from agentcore.budget import Ledger
 from agentcore.deferrals import Deferrals
-from agentcore.encoding import head_of
-from agentcore.errors import JournalDamaged
 from agentcore.events import (
-    EVENTS,
     AssistantMessage,
     Cleared,
     Compacted,
@@ -43,12 +37,10 @@ from agentcore.events import (
 from agentcore.inbox import Inbox
 from agentcore.messages import Message, ToolResult
 from agentcore.session import Settings
+from agentcore.sessions.entries import entry_of, meta_of
 from agentcore.sessions.journal import damaged
 from agentcore.sessions.log import STRIDE
 from agentcore.sessions.records import (
-    FORMAT,
-    RECORD_TYPES,
-    RECORDS,
     Begin,
     Context,
     Deferral,
@@ -69,8 +61,6 @@ from agentcore.transcript import Transcript
 from agentcore.validator import LOST_RESULT
 
 TITLE_CHARS = 80
-_NO_STATE = frozenset({"notice", "session_closed", "undone"})
-_STATE = frozenset(str(kind.model_fields["type"].default) for kind in get_args(NumberedEvent)) - _NO_STATE
 
 
 @dataclass(slots=True)
@@ -141,17 +131,22 @@ class History:
         """The first multiple of STRIDE above every number that may have been given out."""
         return (max(self.last_seq, self.reserved) // STRIDE + 1) * STRIDE
 
+    @property
+    def may_have_open_calls(self) -> bool:
+        """Whether a run is open that can have made them: one whose prompt was not told has asked for nothing yet."""
+        return self.run is not None and self.run.has_message
+
 
 def fold(lines: Iterable[bytes]) -> History:
     """Read all lines. Raises: JournalDamaged naming the line that cannot be read."""
     history: History | None = None
     for number, line in enumerate(lines, 1):
-        entry = _parse(line, number)
         if history is None:
-            if not isinstance(entry, Meta):
-                raise damaged(number)
-            history = _begin(entry)
-        elif isinstance(entry, int):
+            meta = meta_of(line)
+            history = History(meta=meta, settings=meta.settings, modified=meta.created)
+            continue
+        entry = entry_of(line, number)
+        if isinstance(entry, int):
             history.last_seq = entry
         elif entry is not None:
             try:
@@ -162,30 +157,6 @@ def fold(lines: Iterable[bytes]) -> History:
         raise damaged(1)
     history.unheard.leave_out(history.transcript)
     return history
-
-
-def _begin(meta: Meta) -> History:
-    if meta.format > FORMAT:
-        raise JournalDamaged(f"The journal has format {meta.format}, this version reads up to {FORMAT}: update first.")
-    return History(meta=meta, settings=meta.settings, modified=meta.created)
-
-
-def _parse(line: bytes, number: int) -> NumberedEvent | Record | int | None:
-    """One line's value; only its number for an event that leaves no state or that only a newer version knows; None
-    for a record of a newer version."""
-    head = head_of(line)
-    try:
-        if head is not None and head[0] in _STATE:
-            return EVENTS.validate_json(line, extra="ignore")
-        kind = line[9 : line.find(b'"', 9)].decode(errors="replace") if line.startswith(b'{"type":"') else ""
-        if kind in RECORD_TYPES:
-            return RECORDS.validate_json(line, extra="ignore")
-        from_json(line)  # nothing in it matters here, but it must be whole
-    except ValueError as error:
-        raise damaged(number) from error
-    if not kind:
-        raise damaged(number)
-    return None if head is None else head[1]
 
 
 def _apply(history: History, entry: NumberedEvent | Record) -> None:
@@ -216,6 +187,8 @@ def _apply_record(history: History, record: Record) -> None:
         case Load(base=base):
             history.reserved = max(history.reserved, base + STRIDE - 1)
             history.unheard.leave_out(history.transcript)
+            if history.run is None:
+                history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
         case Reserve(until=until):
             history.reserved = max(history.reserved, until)
         case Grant(rule=rule):
@@ -260,7 +233,7 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
                 if prompt_id is not None and history.inbox.took(prompt_id):
                     history.run.steered.append(prompt_id)
         case QueueUpdate(queue=queue):
-            history.queue.keep([prompt.prompt_id for prompt in queue])
+            keep(history, [prompt.prompt_id for prompt in queue], event.ts)
         case Status(busy=busy):
             history.was_busy = busy
         case TurnStart(turn=turn):
@@ -282,7 +255,6 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             if event.message is not None:
                 _close_calls(history)
                 transcript.compact(event.message, event.kept)
-                history.unheard.forget()
         case Todo(items=items):
             transcript.todos = items
         case AssistantMessage(message=message):
@@ -340,8 +312,10 @@ def _close_calls(history: History) -> None:
 
 def accept(history: History, prompt: Prompt) -> None:
     """A prompt is in the journal - or, under an id of the queue, a changed one."""
-    if history.queue.find(prompt.prompt_id) is None:
-        history.submissions.accepted(prompt)
+    if history.queue.find(prompt.prompt_id) is not None:
+        history.queue.add(prompt)  # in its place, whatever way it came
+        return
+    history.submissions.accepted(prompt)
     match prompt.disposition:
         case "started":
             history.run = OpenRun(prompt)
@@ -370,6 +344,13 @@ def begin(history: History, record: Begin) -> None:
         history.ledger.go_on()
     else:
         raise ValueError(f"no prompt {record.prompt_id} waits")
+
+
+def keep(history: History, prompt_ids: Sequence[str], now: float) -> None:
+    """Just these prompts of the queue wait on, in this order; the others were removed, at `now` in Unix seconds."""
+    removed = history.queue.keep(prompt_ids)
+    if removed:
+        history.submissions.removed(removed, now)
 
 
 def end(history: History, reason: StopReason) -> None:

@@ -3,21 +3,24 @@
 Knows lines, not files. A fork gets what was said and done: messages, calls and results, compactions, how runs ended.
 It does not get what was spent, granted, asked or queued, nor anything that could be undone: a copy never widens
 rights, and nothing that waited for an answer waits twice. Promise: transcript and display history of the fork are
-those of the original up to the point.
+those of the original up to the point. One thing is its own: where a compacted context says that its journal lies.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic_core import from_json
 
-from agentcore.encoding import head_of, renumbered
+from agentcore.encoding import escape_separators, head_of, renumbered
 from agentcore.errors import BadRequest
 from agentcore.events import EVENTS, UserMessage
 from agentcore.session import HistoryMessage
 from agentcore.sessions.display import messages_of
 from agentcore.sessions.log import STRIDE
 from agentcore.sessions.records import Load, Meta, Reserve, encode_record
+from agentcore.sessions.segments import pattern_of
 
 COPIED = frozenset(
     {
@@ -41,9 +44,6 @@ COPIED = frozenset(
 _NOTE, _MENDED = b'{"type":"note",', b'{"type":"repair",'
 _SAID = frozenset({"user_message", "assistant_message", "tool_end"})
 
-Lines = Callable[[], Iterable[bytes]]
-"""Reads the journal from its beginning, the same lines each time."""
-
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
@@ -53,25 +53,37 @@ class ForkPoint:
     """The prompt that comes next in the original, where the fork is just before one."""
 
 
-def find_point(lines: Lines, at: str | int | None) -> ForkPoint:
+def find_point(lines: Sequence[bytes], at: str | int | None) -> ForkPoint:
     """The place that `at` names: a message by id or index, or the end.
 
     A message that begins a run stands for the place before it, the last message of a finished run for the one behind.
     Raises: BadRequest when there is no such message, or no run begins or ends there.
     """
     if at is None:
-        return _end(lines())
+        return _end(lines)
     count = 0
-    for message in messages_of(lines()):
+    for message in messages_of(lines):
         if at in (message.id, message.index):
-            return _border(lines(), message)
+            return _border(lines, message)
         count = message.index + 1
     if at == count:
-        return _end(lines())
+        return _end(lines)
     raise BadRequest(f"`at` names no message of this session; it has {count}. GET …/messages lists them.")
 
 
-def fork_lines(meta: Meta, lines: Iterable[bytes], point: ForkPoint) -> Iterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class Move:
+    """From the directory of the original to that of the fork."""
+
+    old: Path
+    new: Path
+
+    def in_line(self, line: bytes) -> bytes:
+        """Let a text for the model name the journal of the fork, which alone the model may read."""
+        return line.replace(_quoted(pattern_of(self.old)), _quoted(pattern_of(self.new)))
+
+
+def fork_lines(meta: Meta, lines: Iterable[bytes], point: ForkPoint, move: Move) -> Iterator[bytes]:
     """The journal of the fork: the events up to the point as events of its own, and a load above their numbers."""
     number, reserved = 0, STRIDE - 1
     yield encode_record(meta)
@@ -79,7 +91,7 @@ def fork_lines(meta: Meta, lines: Iterable[bytes], point: ForkPoint) -> Iterator
     for line in lines:
         head = head_of(line)
         if head is None:
-            yield from [line] if _is_for_the_model(line) else []
+            yield from [move.in_line(line)] if _is_for_the_model(line) else []
             continue
         if head[1] > point.seq:
             break
@@ -89,8 +101,13 @@ def fork_lines(meta: Meta, lines: Iterable[bytes], point: ForkPoint) -> Iterator
         if number > reserved:
             reserved += STRIDE
             yield encode_record(Reserve(until=reserved))
-        yield renumbered(line, number, meta.session)
+        yield renumbered(move.in_line(line) if head[0] == "compacted" else line, number, meta.session)
     yield encode_record(Load(base=reserved + 1, ts=meta.created))
+
+
+def _quoted(text: str) -> bytes:
+    """A text as it stands in a line, without its quotes."""
+    return escape_separators(json.dumps(text, ensure_ascii=False).encode(errors="surrogateescape"))[1:-1]
 
 
 def _is_for_the_model(line: bytes) -> bool:

@@ -7,7 +7,6 @@ other damage refuses the load and names the line.
 """
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +16,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from agentcore.errors import JournalDamaged, SessionLocked, StorageUnavailable, TakenOver
-from agentcore.folders import make_private, sync_folder
+from agentcore.folders import make_private, open_regular, sync_folder
 from agentcore.sessions.lease import Lease, door, tell_loss
-from agentcore.sessions.reading import line_start, whole_size
-from agentcore.sessions.segments import FILE_NAME, FIRST, fix_sizes, fixed_sizes, path_of
+from agentcore.sessions.reading import whole_end, whole_size
+from agentcore.sessions.segments import FILE_NAME, FIRST, fix_sizes, fixed_sizes, path_of, segments_of
 
-_NEW_NAME = "journal.new"
+NEW_NAME = "journal.new"
+"""Of a first file that is being made."""
 _PIECE_BYTES = 1024 * 1024  # a fork begins with a whole history, which need not be in memory at once
 _TAKEN_OVER = "Another server process has taken this session over. Go on there, or take it over again."
 
@@ -50,7 +50,7 @@ class Journal:
         `furnish` puts beside it what these lines refer to. Raises: StorageUnavailable, and then nothing is left
         behind.
         """
-        new, path = directory / _NEW_NAME, directory / FILE_NAME
+        new, path = directory / NEW_NAME, directory / FILE_NAME
         with _opening() as undo:
             make_private(directory.parent)
             directory.mkdir(mode=0o700)
@@ -73,13 +73,13 @@ class Journal:
         """Open the journal for writing; a torn last line is moved into a file of its own first.
 
         With `takeover` it is taken from a process that holds it. Raises: SessionLocked while another process holds
-        it, JournalDamaged when a file of it is too short, StorageUnavailable.
+        it, JournalDamaged when a file of it does not hold what counts, StorageUnavailable.
         """
         with _opening() as undo, door(directory):
             lease = _own(directory, takeover=takeover)
             undo.callback(lease.close)
-            start = _checked_start(directory)
-            file = os.open(path_of(directory, lease.generation), os.O_RDWR | os.O_APPEND)
+            start = segments_of(directory / FILE_NAME)[-1].start
+            file = open_regular(path_of(directory, lease.generation), os.O_RDWR | os.O_APPEND)
             undo.callback(os.close, file)
             tail = _set_torn_line_aside(directory, file, start)
             undo.pop_all()
@@ -90,17 +90,21 @@ class Journal:
 
         Raises: TakenOver when it cannot be known whether the new owner has seen the line.
         """
-        if self._broken is not None:
-            raise StorageUnavailable(self._broken)
-        self.check_owner()
+        self.check_writable()
         try:
             self.size += _write(self._file, line + b"\n")
         except OSError as error:
             self._break(error)
         self.check_owner()
 
+    def check_writable(self) -> None:
+        """Raises: StorageUnavailable once a write has failed, TakenOver as `check_owner`."""
+        if self._broken is not None:
+            raise StorageUnavailable(self._broken)
+        self.check_owner()
+
     def check_owner(self) -> None:
-        """Raises: TakenOver once another process owns the session. Costs as much as reading memory."""
+        """Raises: TakenOver once another process owns the session. Costs one read (1.5 µs)."""
         if self.lease.is_lost:
             raise TakenOver(_TAKEN_OVER)
 
@@ -186,20 +190,6 @@ class Tail:
         return self.size == self.start
 
 
-def remove_unowned(directory: Path) -> None:
-    """Remove a directory that has no journal, unless somebody holds its lease or it cannot be removed."""
-    try:
-        with door(directory):
-            lease = Lease.take(directory, FIRST)
-            try:
-                if not (directory / FILE_NAME).exists():
-                    shutil.rmtree(directory, ignore_errors=True)
-            finally:
-                lease.close()
-    except (OSError, SessionLocked):
-        return
-
-
 def damaged(number: int, at: tuple[str, int] | None = None) -> JournalDamaged:
     """The error that names an unreadable line, counted from 1; `at` is its file and its number there, if known."""
     file, line = at or ("the session's journal", number)
@@ -239,31 +229,17 @@ def _take_over(directory: Path, fixed: tuple[int, ...], undo: ExitStack) -> Leas
     generation = FIRST + len(fixed)
     lease = Lease.take(directory, generation + 1)
     undo.callback(lease.close)
-    begun = os.open(path_of(directory, generation + 1), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    os.close(begun)
+    os.close(open_regular(path_of(directory, generation + 1), os.O_CREAT | os.O_TRUNC | os.O_WRONLY))
     sync_folder(directory)
     tell_loss(directory, generation)
     size = whole_size(directory / FILE_NAME) - sum(fixed)
-    old = os.open(path_of(directory, generation), os.O_RDONLY)
+    old = open_regular(path_of(directory, generation))
     try:
         os.fsync(old)
     finally:
         os.close(old)
     fix_sizes(directory, (*fixed, size))
     return lease
-
-
-def _checked_start(directory: Path) -> int:
-    """Bytes in the files before the last one. Raises: JournalDamaged when one of them does not hold them any more."""
-    fixed = fixed_sizes(directory)
-    for generation, size in enumerate(fixed, FIRST):
-        path = path_of(directory, generation)
-        if not path.exists() or path.stat().st_size < size:
-            raise JournalDamaged(
-                f"{path.name} of the session's journal is missing or cut: {size} bytes of it count."
-                " Restore the file from a backup."
-            )
-    return sum(fixed)
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -290,10 +266,7 @@ def _set_torn_line_aside(directory: Path, file: int, start: int) -> Tail:
     `start` is where the file begins in the journal.
     """
     size = os.fstat(file).st_size
-    end = line_start(file, size)
-    last = line_start(file, end - 1)
-    if start + last and not _is_json(os.pread(file, end - last, last)):
-        end = last  # a power cut tore it before its newline; the first line is never torn: a session begins with it
+    end = whole_end(file, size, begins_session=start == 0)
     torn = os.pread(file, size - end, end)
     if torn:
         _keep(directory / f"torn-{start + end}", torn)
@@ -302,7 +275,7 @@ def _set_torn_line_aside(directory: Path, file: int, start: int) -> Tail:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    file = open_regular(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
     with os.fdopen(file, "wb") as out:
         out.write(data)
         out.flush()
@@ -312,14 +285,6 @@ def _keep(path: Path, data: bytes) -> None:
 
 def _identity(stat: os.stat_result) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _sentence(error: OSError) -> str:

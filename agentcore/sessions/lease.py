@@ -1,8 +1,8 @@
 """The right to write a session: one process has it at a time, and another one may take it over.
 
 A lease is a file of one generation (`lease`, then `lease.2`, `lease.3` …) under a lock of the kernel's, which lets go
-when its process ends, however it ends. It begins with the generation that is in force; the owner looks at that
-through a mapped page, for the price of reading memory (0.4 µs), and has lost the session when it is not its own.
+when its process ends, however it ends. It begins with the generation that is in force; the owner reads that (1.5 µs)
+and has lost the session when it is not its own, or cannot be read any more.
 
 How a process becomes the owner, all of it behind the session's `door`, so one at a time:
 
@@ -20,7 +20,6 @@ that can be loaded: before the rename the old generation is in force, and what w
 import errno
 import fcntl
 import json
-import mmap
 import os
 import time
 from collections.abc import Iterator
@@ -29,10 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcore.errors import SessionLocked
+from agentcore.folders import open_regular, read_regular
 from agentcore.ids import new_owner_id
 from agentcore.sessions.segments import FIRST
 
-_DOOR_NAME = "lease.door"
+DOOR_NAME = "lease.door"
 _WIDTH = 20  # digits of a generation
 _SIZE = 256  # of a lease, padded: nothing of an earlier owner stays
 _HELD = "Another server process holds this session. Use that one, or stop it and try again, or take it over."
@@ -51,12 +51,13 @@ class Owner:
 class Lease:
     """The lease of the owner of one generation."""
 
-    def __init__(self, path: Path, generation: int, page: mmap.mmap, identity: tuple[int, int], owner: str) -> None:
+    def __init__(self, path: Path, generation: int, file: int, owner: str) -> None:
+        """`file` is the locked one; it is closed with the lease."""
         self.generation = generation
         self.owner = owner
         self._path = path
-        self._page = page
-        self._identity = identity
+        self._file: int | None = file
+        self._identity = _identity(os.fstat(file))
         self._mine = _digits(generation)
         self._was_lost = False
 
@@ -68,18 +69,23 @@ class Lease:
         try:
             said = {"owner": owner, "pid": os.getpid(), "since": round(time.time(), 3)}
             _write(lock, _digits(generation) + b"\n" + json.dumps(said).encode())
-            page = mmap.mmap(lock, _WIDTH, access=mmap.ACCESS_READ)  # keeps a descriptor of its own, and so the lock
-            return cls(path, generation, page, _identity(os.fstat(lock)), owner)
-        finally:
+            return cls(path, generation, lock, owner)
+        except BaseException:
             os.close(lock)
+            raise
 
     @property
     def is_lost(self) -> bool:
-        """Whether another process has taken the session over; also when this one has let go since."""
-        try:
-            return self._page[:] != self._mine
-        except ValueError:  # closed
+        """Whether another process has taken the session over; also when this one has let go since.
+
+        A file that somebody cut counts as taken over: what the next owner writes into it could not be told from that.
+        """
+        if self._file is None:
             return self._was_lost
+        try:
+            return os.pread(self._file, _WIDTH, 0) != self._mine
+        except OSError:
+            return True
 
     def is_in_place(self) -> bool:
         """Whether the file is still there: without it a second process would believe the session free."""
@@ -89,15 +95,16 @@ class Lease:
             return False
 
     def close(self) -> None:
-        if not self._page.closed:
+        if self._file is not None:
             self._was_lost = self.is_lost
-            self._page.close()
+            os.close(self._file)
+            self._file = None
 
 
 @contextmanager
 def door(directory: Path) -> Iterator[None]:
     """Let one process at a time decide who owns a session. Raises: SessionLocked, OSError."""
-    lock = _lock(directory / _DOOR_NAME, "Another server process is just loading this session. Try again in a moment.")
+    lock = _lock(directory / DOOR_NAME, "Another server process is just loading this session. Try again in a moment.")
     try:
         yield
     finally:
@@ -106,7 +113,7 @@ def door(directory: Path) -> Iterator[None]:
 
 def tell_loss(directory: Path, generation: int) -> None:
     """Let the owner of a generation see that it is over. Raises: SessionLocked for an owner that never looks."""
-    lease = os.open(lease_path(directory, generation), os.O_RDWR)
+    lease = open_regular(lease_path(directory, generation), os.O_RDWR)
     try:
         if os.pread(lease, _WIDTH, 0) not in (_digits(generation), _digits(generation + 1)):
             raise SessionLocked("A server of an older version holds this session: stop that one and try again.")
@@ -118,17 +125,17 @@ def tell_loss(directory: Path, generation: int) -> None:
 def owner_of(directory: Path, generation: int) -> Owner | None:
     """Who wrote the lease of a generation; None when it cannot be read."""
     try:
-        said = json.loads(lease_path(directory, generation).read_bytes()[_WIDTH:])
+        said = json.loads(read_regular(lease_path(directory, generation), _SIZE)[_WIDTH:])
         return Owner(str(said["owner"]), int(said["pid"]), float(said["since"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def is_held(directory: Path, generation: int) -> bool:
-    """Whether a process holds the lease right now. Raises: OSError."""
+    """Whether a process holds the lease right now; nobody holds one that cannot be read."""
     try:
-        lock = os.open(lease_path(directory, generation), os.O_RDONLY)
-    except FileNotFoundError:
+        lock = open_regular(lease_path(directory, generation))
+    except OSError:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -144,7 +151,7 @@ def lease_path(directory: Path, generation: int) -> Path:
 
 
 def _lock(path: Path, held: str) -> int:
-    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    lock = open_regular(path, os.O_CREAT | os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

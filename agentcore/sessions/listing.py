@@ -33,28 +33,50 @@ class _Seen:
 class Listing:
     def __init__(self) -> None:
         self._seen: dict[Path, _Seen] = {}
+        self.unreadable: tuple[str, ...] = ()
+        """Ids of the sessions that the last listing found and could not read, in order."""
 
     def summaries(self, journals: Iterable[Path]) -> list[Summary]:
-        """One of each journal, the one that changed last first; one that cannot be read is left out."""
-        self._seen = {path: seen for path in journals if (seen := self._look(path)) is not None}
-        summaries = [seen.summary for seen in self._seen.values()]
+        """One of each journal, the one that changed last first; one that cannot be read is `unreadable` instead."""
+        found, unreadable = dict[Path, _Seen](), list[str]()
+        for path in journals:
+            try:
+                if (seen := self._look(path)) is not None:
+                    found[path] = seen
+            except (OSError, ValueError, JournalDamaged):
+                if not _is_none(path):
+                    unreadable.append(path.parent.name)
+        self._seen, self.unreadable = found, tuple(sorted(unreadable))
+        summaries = [seen.summary for seen in found.values()]
         return sorted(summaries, key=lambda summary: (summary.modified, summary.id), reverse=True)
 
     def _look(self, path: Path) -> _Seen | None:
-        try:
-            state = state_of(path)
-            seen = self._seen.get(path)
-            if seen is None or seen.identity != state.identity or seen.size > state.size:
-                seen = _begin(path, state)
-            is_new = (seen.size, seen.summary.modified) != (state.size, _modified(state))
-            return _go_on(path, seen, state) if is_new else seen
-        except (OSError, ValueError, JournalDamaged):
-            return None
+        """What a journal says; None where its session has not begun. Raises: JournalDamaged, ValueError, OSError."""
+        state = state_of(path)
+        seen = self._seen.get(path)
+        if seen is None or seen.identity != state.identity or seen.size > state.size:
+            seen = _begin(path, state)
+        if seen is None or (seen.size, seen.summary.modified) == (state.size, _modified(state)):
+            return seen
+        return _go_on(path, seen, state)
 
 
-def _begin(path: Path, state: State) -> _Seen:
-    """Read the first line. Raises: ValueError when there is none that makes sense."""
-    line = first_line(path) or b""
+def _is_none(path: Path) -> bool:
+    """Whether there is no such file, never or any more."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _begin(path: Path, state: State) -> _Seen | None:
+    """Read the first line; None when it is not whole. Raises: ValueError when it makes no sense."""
+    line = first_line(path)
+    if line is None:
+        return None
     meta = Meta.model_validate_json(line, extra="ignore")
     summary = Summary(
         id=meta.session,

@@ -2,7 +2,8 @@
 
 A journal is named by the path of its first file, and read through all its files (`segments`), each up to its end.
 Knows lines and the numbers at their heads. All of it blocks: call it in a worker. A line without its newline is not
-there yet. Numbers grow through the journal; records have none.
+there yet. Numbers grow through the journal; records have none. What a journal's files hold is read without a look at
+what it means; OSErrors of the disk, and for what is no regular file, are left to the caller.
 """
 
 import os
@@ -10,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from pydantic_core import from_json
+
 from agentcore.encoding import head_of
+from agentcore.folders import open_regular
 from agentcore.sessions.segments import Segment, segments_of
 
 PIECE_BYTES = 512 * 1024  # what one reader may hold, however far behind it is; smaller costs time (measured)
@@ -47,11 +51,14 @@ def read_after(path: Path, seq: int, before: int) -> list[bytes]:
 
 
 def first_line(path: Path) -> bytes | None:
-    """The line that a session begins with; None when it is not whole or there is no file: then there is no session."""
+    """The line that a session begins with; None when it is not whole or there is no file: then there is no session.
+
+    Raises: OSError for a file that is there and cannot be read.
+    """
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             line = file.readline()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return line[:-1] if line.endswith(b"\n") else None
 
@@ -59,7 +66,22 @@ def first_line(path: Path) -> bytes | None:
 def whole_size(path: Path) -> int:
     """Bytes of whole lines."""
     last = segments_of(path)[-1]
-    return last.start + _whole(last.path)
+    with _opened(last.path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return last.start + whole_end(file.fileno(), size, begins_session=last.start == 0)
+
+
+def whole_end(file: int, size: int, *, begins_session: bool) -> int:
+    """Where the whole lines of a file of `size` bytes end.
+
+    A last line that is no JSON is none: a power cut tore it before its newline. The one that a session begins with is
+    never torn.
+    """
+    end = line_start(file, size)
+    last = line_start(file, end - 1)
+    if begins_session and not last:
+        return end
+    return end if is_json(os.pread(file, end - last, last)) else last
 
 
 def last_number(path: Path, end: int) -> int:
@@ -94,9 +116,14 @@ def line_start(file: int, before: int) -> int:
     return 0
 
 
+def _opened(path: Path) -> BinaryIO:
+    """Raises: OSError, also for what is no regular file."""
+    return os.fdopen(open_regular(path), "rb", buffering=_READ_BYTES)
+
+
 def _lines(path: Path, start: int, end: int | None) -> Iterator[bytes]:
     """The whole lines of one file, from byte `start` to byte `end`."""
-    with path.open("rb", buffering=_READ_BYTES) as file:
+    with _opened(path) as file:
         file.seek(start)
         for line in file:
             start += len(line)
@@ -111,15 +138,18 @@ def _lines_after(path: Path, seq: int) -> Iterator[bytes]:
         yield from _lines(segment.path, _start_after(segment, seq), segment.size)
 
 
-def _whole(path: Path) -> int:
-    with path.open("rb") as file:
-        return line_start(file.fileno(), os.fstat(file.fileno()).st_size)
+def is_json(line: bytes) -> bool:
+    try:
+        from_json(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _last_number(path: Path, end: int) -> int:
     if end <= 0:
         return 0
-    with path.open("rb") as file:
+    with _opened(path) as file:
         while end > 0:
             end = line_start(file.fileno(), end - 1)
             file.seek(end)
@@ -131,7 +161,7 @@ def _last_number(path: Path, end: int) -> int:
 
 def _start_after(segment: Segment, seq: int) -> int:
     """A line at or before the first event above `seq`, found by halving: no event before it is above `seq`."""
-    with segment.path.open("rb") as file:
+    with _opened(segment.path) as file:
         low, high = 0, file.seek(0, os.SEEK_END)
         if segment.size is not None:
             high = min(high, segment.size)

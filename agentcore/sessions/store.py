@@ -4,9 +4,12 @@ Everything here may block: the App calls it in a worker. Layout: `<data dir>/ses
 """
 
 import hashlib
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,12 @@ from agentcore.redaction import Redactor
 from agentcore.session import HistoryMessage, Settings, Summary
 from agentcore.sessions.blobs import BlobStore
 from agentcore.sessions.display import display
+from agentcore.sessions.entries import meta_of
 from agentcore.sessions.export import ExportFormat, export
 from agentcore.sessions.fold import History, fold, mended, title_from
-from agentcore.sessions.fork import ForkPoint, find_point, fork_lines
-from agentcore.sessions.journal import Journal, Tail, damaged, remove_unowned
+from agentcore.sessions.fork import ForkPoint, Move, find_point, fork_lines
+from agentcore.sessions.half_made import remove_half_made
+from agentcore.sessions.journal import Journal, Tail, damaged
 from agentcore.sessions.listing import Listing
 from agentcore.sessions.log import STRIDE, JournalLog
 from agentcore.sessions.reading import first_line, last_number, place_of, read_after, read_lines, whole_size
@@ -113,8 +118,10 @@ class SessionStore:
         directory = self._find(session)
         self._refuse_foreign(directory)
         path = directory / FILE_NAME
-        lines = partial(read_lines, path, whole_size(path) if size is None else size)
-        original = fold(lines())
+        # read once: what is found, checked and copied are the same lines, whatever becomes of the files meanwhile
+        with _reading():
+            lines = tuple(read_lines(path, whole_size(path) if size is None else size))
+        original = fold(lines)
         point, now = find_point(lines, at), self._clock.now()
         meta = Meta(
             session=new_session_id(now),
@@ -125,19 +132,28 @@ class SessionStore:
             fork_at=point.seq,
         )
         new, blobs = directory.parent / meta.session, BlobStore(directory.parent / meta.session)
-        history = fold(fork_lines(meta, lines(), point))  # first: what cannot be loaded is not begun
-        journal = Journal.create(new, fork_lines(meta, lines(), point), lambda: blobs.adopt(BlobStore(directory)))
+        copied = partial(fork_lines, meta, lines, point, Move(directory, new))
+        history = fold(copied())  # first: what cannot be loaded is not begun
+        mending = _mend(history)
+        added = [] if mending is None else [encode_record(mending)]
+        journal = Journal.create(new, chain(copied(), added), lambda: blobs.adopt(BlobStore(directory)))
         log = JournalLog(meta.session, journal, history.reserved + 1 - STRIDE, self._clock)
-        return OpenSession(meta.session, new, log, history, blobs), point.message
+        repaired = None if mending is None else mending.what
+        return OpenSession(meta.session, new, log, history, blobs, repaired), point.message
 
     def sweep(self) -> None:
         """Remove what creations left behind that were killed half way; one that is going on is young."""
         for project in self._projects():
-            for directory in project.iterdir() if project.is_dir() else ():
-                if not SESSION_ID.fullmatch(directory.name) or (directory / FILE_NAME).exists():
-                    continue
-                if self._clock.now() - directory.stat().st_mtime > HALF_MADE_S:
-                    remove_unowned(directory)
+            for directory in _inside(project):
+                with suppress(OSError):  # it cannot be looked at, or another server is just removing it
+                    self._sweep_one(directory)
+
+    def _sweep_one(self, directory: Path) -> None:
+        """Raises: OSError."""
+        status = directory.lstat()
+        is_old = self._clock.now() - status.st_mtime > HALF_MADE_S
+        if SESSION_ID.fullmatch(directory.name) and stat.S_ISDIR(status.st_mode) and is_old:
+            remove_half_made(directory)
 
     def directories(self) -> list[Path]:
         """Of all sessions."""
@@ -167,15 +183,26 @@ class SessionStore:
 
     def summaries(self) -> list[Summary]:
         """All sessions, the one that changed last first."""
-        return self._listing.summaries(path / FILE_NAME for path in self._directories())
+        folders = (path for project in self._projects() for path in _inside(project) if SESSION_ID.fullmatch(path.name))
+        return self._listing.summaries(path / FILE_NAME for path in folders)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Ids of the sessions that are not in the last `summaries` because they cannot be read."""
+        return self._listing.unreadable
 
     def display(
         self, session: str, size: int | None, after_seq: int, limit: int | None
     ) -> tuple[list[HistoryMessage], int]:
-        """The messages of a session up to byte `size` of its journal, loaded or not; and the last number in it."""
+        """The messages of a session up to byte `size` of its journal, loaded or not; and the last number in it.
+
+        Raises: NotFound, JournalDamaged.
+        """
         path = self._find(session) / FILE_NAME
-        end = whole_size(path) if size is None else size
-        return display(read_lines(path, end), after_seq=after_seq, limit=limit), last_number(path, end)
+        with _reading():
+            meta_of(first_line(path) or b"")
+            end = whole_size(path) if size is None else size
+            return display(read_lines(path, end), after_seq=after_seq, limit=limit), last_number(path, end)
 
     def export(self, session: str, size: int | None, form: ExportFormat, redactor: Redactor) -> Iterator[bytes]:
         """A session as a file, loaded or not, up to byte `size` of its journal; its pieces are made as they are taken.
@@ -183,8 +210,9 @@ class SessionStore:
         Raises: NotFound, JournalDamaged.
         """
         path = self._find(session) / FILE_NAME
-        lines = partial(read_lines, path, whole_size(path) if size is None else size)
-        history = fold(lines())  # first: what is damaged says so before anything is sent
+        with _reading():
+            lines = partial(read_lines, path, whole_size(path) if size is None else size)
+            history = fold(lines())  # first: what is damaged says so before anything is sent
         summary = Summary(
             id=session,
             title=history.settings.title,
@@ -200,8 +228,17 @@ class SessionStore:
         return BlobStore(self._find(session)).get(blob)
 
     def lines_after(self, session: str, seq: int, before: int) -> list[bytes]:
-        """The next durable events behind number `seq` and below `before`, as encoded lines; see `read_after`."""
-        return read_after(self._find(session) / FILE_NAME, seq, before)
+        """The next durable events behind number `seq` and below `before`, as encoded lines; see `read_after`.
+
+        Raises: NotFound, JournalDamaged.
+        """
+        with _reading():
+            return read_after(self._find(session) / FILE_NAME, seq, before)
+
+    def cwd_of(self, session: str) -> Path:
+        """The work folder of a session. Raises: NotFound, JournalDamaged."""
+        with _reading():
+            return Path(meta_of(first_line(self._find(session) / FILE_NAME) or b"").cwd)
 
     def directory_of(self, session: str) -> Path:
         """Where a session lies, by its whole id. Raises: NotFound."""
@@ -210,7 +247,7 @@ class SessionStore:
     def _find(self, session: str) -> Path:
         """The directory behind a whole id. Raises: NotFound."""
         known = self._found.get(session)
-        if known is not None and (known / FILE_NAME).is_file():
+        if known is not None and _is_file(known / FILE_NAME):
             return known
         for project in self._projects():
             directory = project / session
@@ -234,12 +271,12 @@ class SessionStore:
 
     def _is_ours(self, directory: Path) -> bool:
         """Whether its folder is below a root; a journal whose beginning cannot be read says so when it is opened."""
-        line = first_line(directory / FILE_NAME)
-        if line is None:
-            return False
         try:
+            line = first_line(directory / FILE_NAME)
+            if line is None:
+                return False
             cwd = Path(Meta.model_validate_json(line, extra="ignore").cwd)
-        except ValueError:
+        except (OSError, ValueError):
             return True
         return any(cwd.is_relative_to(root) for root in self._roots)
 
@@ -247,14 +284,15 @@ class SessionStore:
         for project in self._projects():
             yield from _sessions_in(project)
 
-    def _projects(self) -> Iterable[Path]:
-        return self._directory.iterdir() if self._directory.is_dir() else ()
+    def _projects(self) -> list[Path]:
+        return _inside(self._directory)
 
 
 def _fold(path: Path, tail: Tail) -> History:
     """Raises: JournalDamaged, which names the file as well where there are several."""
     try:
-        return fold(read_lines(path, tail.size))
+        with _reading():
+            return fold(read_lines(path, tail.size))
     except JournalDamaged as error:
         if error.line is None or not tail.start:
             raise
@@ -263,7 +301,7 @@ def _fold(path: Path, tail: Tail) -> History:
 
 def _mend(history: History) -> Repair | None:
     """Make the transcript one that every vendor takes; the record that says how, None when there was nothing to do."""
-    repaired = repair(history.transcript.messages, may_be_open=history.run is not None)
+    repaired = repair(history.transcript.messages, may_be_open=history.may_have_open_calls)
     found = history.findings + repaired.findings
     if not found:
         return None
@@ -285,16 +323,46 @@ def _settings_of_fork(settings: Settings, point: ForkPoint, given: Mapping[str, 
     return settings.model_copy(update=dict(given))
 
 
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Raises: JournalDamaged for any OSError of what is within."""
+    try:
+        yield
+    except OSError as error:
+        raise JournalDamaged(f"The session's journal cannot be read: {error.strerror}.") from error
+
+
 def _sessions_in(project: Path) -> Iterator[Path]:
-    if project.is_dir():
-        for path in project.iterdir():
-            if SESSION_ID.fullmatch(path.name) and (path / FILE_NAME).is_file():
-                yield path
+    """Those that can be looked at: one that cannot hides no other."""
+    return (path for path in _inside(project) if SESSION_ID.fullmatch(path.name) and _is_file(path / FILE_NAME))
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What is in a folder; nothing where it is none or cannot be looked into."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _has_begun(directory: Path) -> bool:
-    """Whether it is a session: what a cut creation left is none."""
-    return first_line(directory / FILE_NAME) is not None
+    """Whether it is a session: what a cut creation left is none. One that cannot be read is one, and says so then."""
+    try:
+        if not directory.is_dir():
+            return False
+    except OSError:
+        return False
+    try:
+        return first_line(directory / FILE_NAME) is not None
+    except OSError:
+        return True
 
 
 def _modified_ns(directory: Path) -> int:

@@ -4,13 +4,14 @@ A fold like every other: the live session and the one read back from its journal
 prompt is forgotten after KEPT_S, and the oldest go first where there are more than KEPT.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from agentcore.events import Done, Error
 from agentcore.sessions.records import Prompt
 
 KEPT_S = 600.0  # the promise of the API: ten minutes after the answer
-OPEN = 256  # without an end: more than a queue takes; those that were removed from it are among them
+OPEN = 256  # without an end: more than a queue takes, so that only a damaged journal comes near it
 KEPT = 256  # a prompt in two seconds for ten minutes; each holds its answer's text
 
 
@@ -22,7 +23,7 @@ class Submitted:
     is_taken: bool = False
     """Its message is in the run that is going on."""
     done: Done | None = None
-    """Of its run; None while it has not ended."""
+    """Of its run; None while it has not ended, and for one that was removed from the queue."""
     error: Error | None = None
     """What its run ended with."""
     ended: float = 0.0
@@ -56,15 +57,27 @@ class Submissions:
         error, self._error = self._error, None
         for key, one in list(self._open.items()):
             if one.is_taken or one.prompt.prompt_id == done.prompt_id:
-                one.done, one.error, one.ended = done, error, now
-                self._ended.pop(key, None)
-                self._ended[key] = self._open.pop(key)
+                one.done, one.error = done, error
+                self._end(key, now)
+        self._forget(now)
+
+    def removed(self, prompt_ids: Collection[str], now: float) -> None:
+        """These will never run."""
+        for key, one in list(self._open.items()):
+            if one.prompt.prompt_id in prompt_ids:
+                self._end(key, now)
         self._forget(now)
 
     def find(self, key: str, now: float) -> Submitted | None:
         """The prompt that came under a key last."""
         self._forget(now)
         return self._open.get(key) or self._ended.get(key)
+
+    def _end(self, key: str, now: float) -> None:
+        one = self._open.pop(key)
+        one.ended = now
+        self._ended.pop(key, None)
+        self._ended[key] = one
 
     def _forget(self, now: float) -> None:
         while self._ended:

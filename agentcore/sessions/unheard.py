@@ -8,31 +8,26 @@ same answer every time.
 from dataclasses import dataclass, field
 
 from agentcore.events import StopReason
+from agentcore.messages import Block, Message
 from agentcore.transcript import Transcript
 
 _CAME_TO_NOTHING: frozenset[StopReason] = frozenset({"error", "blocked"})
 
 
 @dataclass(slots=True)
-class _Piece:
-    """Where the blocks of one message of a person lie: what is said twice in a row is one message."""
-
-    message: int
-    start: int
-    count: int
-
-
-@dataclass(slots=True)
 class Unheard:
-    _asked: list[_Piece] = field(default_factory=list)
+    """Knows the blocks themselves, not their places: what is said twice in a row, and what a compaction holds aside,
+    moves into another message."""
+
+    _asked: list[Block] = field(default_factory=list)
     """Of the run that is going on, while it has no answer."""
-    _failed: list[_Piece] = field(default_factory=list)
+    _failed: list[Block] = field(default_factory=list)
 
     def asked(self, transcript: Transcript, count: int) -> None:
         """A run's message was appended, and its last `count` blocks are what was asked; notes in front stay."""
         last = transcript.last
         if last is not None:
-            self._asked.append(_Piece(len(transcript) - 1, len(last.content) - count, count))
+            self._asked += last.content[len(last.content) - count :]
 
     def answered(self) -> None:
         self._asked.clear()
@@ -48,15 +43,13 @@ class Unheard:
 
     def leave_out(self, transcript: Transcript) -> None:
         """Take what came to nothing out of the transcript."""
-        failed, self._failed = self._failed, []
-        if not failed:
-            return
-        messages = [*transcript.messages]
-        for piece in reversed(failed):
-            message = messages[piece.message]
-            content = message.content[: piece.start] + message.content[piece.start + piece.count :]
-            messages[piece.message] = message.model_copy(update={"content": content})
-            for other in self._asked:
-                if other.message == piece.message and other.start > piece.start:
-                    other.start -= piece.count
-        transcript.mend([message for message in messages if message.content])
+        failed = {id(block) for block in self._failed}
+        if failed:
+            left = [_without(message, failed) for message in transcript.messages]
+            transcript.mend([message for message in left if message.content])
+            self._failed = []
+
+
+def _without(message: Message, blocks: set[int]) -> Message:
+    content = tuple(block for block in message.content if id(block) not in blocks)
+    return message if len(content) == len(message.content) else message.model_copy(update={"content": content})

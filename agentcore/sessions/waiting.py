@@ -47,9 +47,11 @@ class WaitingPrompts:
     def take(self, prompt_id: str) -> Prompt | None:
         return self._prompts.pop(prompt_id, None)
 
-    def keep(self, prompt_ids: Sequence[str]) -> None:
-        """Keep just these, in this order; names that are not here mean nothing."""
+    def keep(self, prompt_ids: Sequence[str]) -> frozenset[str]:
+        """Keep just these, in this order, and return the ids of the others; names that are not here mean nothing."""
+        before = frozenset(self._prompts)
         self._set([self._prompts[name] for name in prompt_ids if name in self._prompts])
+        return before.difference(self._prompts)
 
     def shown(self) -> tuple[QueuedPrompt, ...]:
         """The queue as clients see it."""

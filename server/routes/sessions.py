@@ -37,7 +37,8 @@ async def list_sessions(request: Request) -> Response:
         summaries = summaries[at + 1 :] if at is not None else _older(summaries, query.cursor)
     page, rest = summaries[: query.limit], summaries[query.limit :]
     entries = tuple(_entry(hub, summary) for summary in page)
-    return respond(SessionList(sessions=entries, next_cursor=_cursor(page[-1]) if rest else None))
+    next_cursor = _cursor(page[-1]) if rest else None
+    return respond(SessionList(sessions=entries, next_cursor=next_cursor, unreadable=hub.app.unreadable_sessions))
 
 
 async def create_session(request: Request) -> Response:

@@ -43,6 +43,7 @@ ENDPOINTS = (
             "not_found",
             "ambiguous_prefix",
             "nothing_to_undo",
+            "unprocessable",
             "session_busy",
             "session_closed",
             "session_locked",

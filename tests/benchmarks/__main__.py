@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from tests.benchmarks import cancel, connections, deltas, micro, startup, streams, turns
+from tests.benchmarks import cancel, commands, connections, deltas, lives, micro, startup, streams, turns
 from tests.benchmarks.table import Row, Verdict, render
 
 Measure = Callable[[], list[Row]]
@@ -18,6 +18,7 @@ MEASURES: dict[str, Measure] = {
     "load": micro.load,
     "turn": turns.turn,
     "body": turns.body,
+    "command": commands.commands,
     "deltas": deltas.deltas,
     "cancel": cancel.cancel,
     "replay": streams.replay,
@@ -25,6 +26,8 @@ MEASURES: dict[str, Measure] = {
     "cycles": connections.cycles,
     "stop": connections.stop,
     "memory": streams.memory,
+    "interleavings": lives.interleavings,
+    "kills": lives.kills,
 }
 
 

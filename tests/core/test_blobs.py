@@ -89,3 +89,26 @@ async def test_loading_a_session_removes_what_a_kill_left_half_made(tmp_path: Pa
         await home.reload(session)
         assert [path.name for path in (folder / "blobs").iterdir()] == [NAME]
         assert await home.app.blob(session, NAME) == DATA
+
+
+def test_what_the_disk_damaged_is_no_blob_until_it_is_put_again(store: BlobStore, tmp_path: Path) -> None:
+    store.put(DATA)
+    for damaged in (b"other", DATA[:-1], b""):
+        (tmp_path / "blobs" / NAME).write_bytes(damaged)
+        with pytest.raises(KeyError):
+            store.get(NAME)
+        assert (store.put(DATA), store.get(NAME)) == (NAME, DATA)
+
+
+def test_a_blob_that_was_damaged_is_made_anew_for_one_session_and_not_through_its_fork(tmp_path: Path) -> None:
+    """Both have the same file."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one, other = BlobStore(tmp_path / "a"), BlobStore(tmp_path / "b")
+    one.put(DATA)
+    other.adopt(one)
+    (tmp_path / "a" / "blobs" / NAME).write_bytes(b"damaged")
+    one.put(DATA)
+    assert one.get(NAME) == DATA
+    with pytest.raises(KeyError):
+        other.get(NAME)

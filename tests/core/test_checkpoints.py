@@ -14,8 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentcore.checkpoints import looks, session, undo, vault
+from agentcore.checkpoints import looks, prints, session, undo, vault
+from agentcore.checkpoints.git import Git
+from agentcore.checkpoints.manifest import digest_of
 from agentcore.checkpoints.session import SessionCheckpoints, Undoing
+from agentcore.errors import Unprocessable
 from agentcore.events import Skipped, Undone
 from agentcore.files import version_of
 from agentcore.permissions.workspace import Workspace
@@ -25,6 +28,7 @@ from tests.fakes import FakeClock, MemoryBlobs
 
 pytestmark = pytest.mark.anyio
 
+COMMIT = "git -c user.name=x -c user.email=x@example.org commit -qm x"
 Tree: TypeAlias = dict[bytes, tuple[bytes, int]]
 """Content and permission bits by path."""
 
@@ -56,7 +60,7 @@ class Bench:
         subprocess.run(["bash", "-ec", command], cwd=self.root, check=True, capture_output=True)
 
     def commit(self) -> None:
-        self.sh("git add -A && git -c user.name=x -c user.email=x@example.org commit -qm x")
+        self.sh(f"git add -A && {COMMIT}")
 
     def put(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
         path = self.root / name
@@ -204,32 +208,47 @@ async def test_what_file_tools_did_is_taken_back(bench: Bench, change: Callable[
     assert (bench.undo(), bench.kept) == (None, [])
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "echo more >> clean",
-        "echo more >> dirty",
-        "echo more >> staged",
-        "echo more >> untracked",
-        "echo new > new",
-        "mkdir d; echo new > d/new",
-        "rm clean",
-        "rm dirty untracked",
-        "rm -r sub",
-        "chmod 755 clean untracked",
-        "mv clean moved; mv untracked elsewhere",
-        "echo back > removed",
-        "git checkout -q -- . 2>&1",
-        "git stash -q -u",
-        "sed -i s/as/AS/ *clean && git -c user.name=x -c user.email=x@example.org commit -qam y",
-        "echo new > new && git add -A && git -c user.name=x -c user.email=x@example.org commit -qm y",
-        "printf 'x' > $'line\\nbreak'; printf x > $'latin-\\xe9'; printf y >> $'latin-\\xe9'",
-        "chmod 400 clean && rm -f dirty && echo other > dirty && chmod 400 dirty",
-        "head -c 3000000 /dev/zero > zeros",
-        "cd sub && echo more >> clean && echo x > y",
-    ],
-)
+CHANGES = [
+    "echo more >> clean",
+    "echo more >> dirty",
+    "echo more >> staged",
+    "echo more >> untracked",
+    "echo new > new",
+    "mkdir d; echo new > d/new",
+    "rm clean",
+    "rm dirty untracked",
+    "rm -r sub",
+    "chmod 755 clean untracked",
+    "mv clean moved; mv untracked elsewhere",
+    "echo back > removed",
+    "git checkout -q -- . 2>&1",
+    "git stash -q -u",
+    "sed -i s/as/AS/ *clean && git -c user.name=x -c user.email=x@example.org commit -qam y",
+    "echo new > new && git add -A && git -c user.name=x -c user.email=x@example.org commit -qm y",
+    "printf 'x' > $'line\\nbreak'; printf x > $'latin-\\xe9'; printf y >> $'latin-\\xe9'",
+    "chmod 400 clean && rm -f dirty && echo other > dirty && chmod 400 dirty",
+    "head -c 3000000 /dev/zero > zeros",
+    "cd sub && echo more >> clean && echo x > y",
+]
+
+
+@pytest.mark.parametrize("command", CHANGES)
 async def test_what_a_command_did_in_a_work_tree_is_taken_back(repository: Bench, command: str) -> None:
+    await check_taken_back(repository, command)
+
+
+@pytest.mark.parametrize("command", CHANGES)
+async def test_the_same_where_the_repository_is_known_from_before(
+    repository: Bench, asked: list[str], command: str
+) -> None:
+    repository.begin()
+    await repository.bash("true")
+    asked.clear()
+    await check_taken_back(repository, command)
+    assert "config" not in asked
+
+
+async def check_taken_back(repository: Bench, command: str) -> None:
     before = repository.tree()
     repository.begin()
     await repository.bash(command)
@@ -316,6 +335,8 @@ async def test_a_file_that_no_longer_holds_what_the_agent_left_stays(bench: Benc
     await bench.write("new.txt", "new\n")
     bench.sh(person)
     expected = {name: held for name, held in bench.tree().items() if name != b"new.txt"} if "fifo" not in person else {}
+    if why in (undo.NO_FILE, undo.A_LINK, undo.CLOSED):
+        why = undo.WITHHELD.format(why, digest_of(b"one\n"))
     assert bench.undo() == Undone(deleted=("new.txt",), skipped=(Skipped(path="a.txt", why=why),))
     if expected:
         assert bench.tree() == expected
@@ -509,7 +530,7 @@ async def test_no_link_is_followed_on_the_way_back(bench: Bench, swap: str, why:
     done = bench.undo()
     assert done is not None
     assert (done.restored, done.deleted, [one.path for one in done.skipped]) == ((), (), ["sub/a.txt"])
-    assert done.skipped[0].why == why
+    assert done.skipped[0].why == undo.WITHHELD.format(why, digest_of(b"one\n"))
     assert bench.tree() == before
     assert (bench.state / "a.txt").read_text() == "two\n"
 
@@ -521,13 +542,13 @@ async def test_a_link_that_comes_between_the_look_and_the_change_is_not_followed
     bench.put("sub/a.txt", "one\n")
     bench.begin()
     await bench.edit("sub/a.txt", "one", "two")
-    original = undo._replace
+    original = undo.Undo._replace
 
     def swapped(*args: Any) -> None:
         bench.sh("mv sub away; ln -s ../state sub")
         original(*args)
 
-    monkeypatch.setattr(undo, "_replace", swapped)
+    monkeypatch.setattr(undo.Undo, "_replace", swapped)
     done = bench.undo()
     assert done is not None
     assert [one.path for one in done.skipped] == ["sub/a.txt"]
@@ -540,13 +561,13 @@ async def test_a_save_that_comes_between_the_look_and_the_change_stays(
     bench.put("a.txt", "one\n")
     bench.begin()
     await bench.edit("a.txt", "one", "two")
-    original = undo._replace
+    original = undo.Undo._replace
 
     def saved(*args: Any) -> None:
         bench.put("a.txt", "mine\n")
         original(*args)
 
-    monkeypatch.setattr(undo, "_replace", saved)
+    monkeypatch.setattr(undo.Undo, "_replace", saved)
     assert bench.undo() == Undone(skipped=(Skipped(path="a.txt", why=undo.CHANGED),))
     assert (bench.root / "a.txt").read_text() == "mine\n"
 
@@ -563,7 +584,7 @@ async def test_protected_and_closed_places_are_left(bench: Bench) -> None:
     assert bench.undo() == Undone(
         skipped=(
             Skipped(path=".vscode/settings.json", why=undo.PROTECTED),
-            Skipped(path="later/a.txt", why=undo.CLOSED),
+            Skipped(path="later/a.txt", why=undo.WITHHELD.format(undo.CLOSED, digest_of(b"one\n"))),
         )
     )
     assert bench.tree() == before
@@ -612,6 +633,103 @@ async def test_nothing_of_a_hostile_repository_runs(repository: Bench) -> None:
     assert not ran.exists()
     repository.sh("git status")
     assert ran.exists()  # so it would have run
+
+
+# --- what is known of a repository from before ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What git is asked, in order. Whatever was found is held for known as soon as it can be."""
+    monkeypatch.setattr(prints, "CLOCK_NS", -(10**18))
+    told: list[str] = []
+    start = Git._start
+
+    def noted(self: Git, environ: Any, *arguments: str, **more: Any) -> Any:
+        told.append(arguments[0])
+        return start(self, environ, *arguments, **more)
+
+    monkeypatch.setattr(Git, "_start", noted)
+    return told
+
+
+async def test_a_repository_is_asked_for_once_and_its_index_once_a_command(repository: Bench, asked: list[str]) -> None:
+    repository.begin()
+    await repository.bash("true")
+    assert asked == ["config", "rev-parse", "status", "ls-files", "status"]
+    for command, more in (("true", []), ("git add dirty", ["ls-files"])):
+        asked.clear()
+        await repository.bash(command)
+        assert asked == ["status", "ls-files", "status", *more]
+
+
+async def test_what_has_changed_within_a_tick_is_asked_for_again(
+    repository: Bench, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prints, "CLOCK_NS", 10**18)
+    repository.begin()
+    for _ in range(2):
+        asked.clear()
+        await repository.bash("true")
+        assert asked == ["config", "rev-parse", "status", "ls-files"] * 2
+
+
+EVIL = "filter.evil.clean 'touch RAN; cat'"
+OUTER = f"git config -f ../.git/config {EVIL}"
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        ("true", f"git config {EVIL}"),
+        ("git config include.path evil", f"git config -f .git/evil {EVIL}"),
+        ("true", f"cp -r .git ../own; git config -f ../own/config {EVIL}; echo ../../own > .git/commondir"),
+        ("true", f"{OUTER}; rm .git/HEAD"),
+        ("true", f"{OUTER}; rm -rf .git"),
+    ],
+    ids=["config", "include", "commondir", "no HEAD", "outer"],
+)
+async def test_a_filter_that_comes_into_force_later_never_runs(
+    repository: Bench, asked: list[str], before: str, change: str
+) -> None:
+    ran = repository.root.parent / "ran"
+    repository.put(".gitattributes", "* filter=evil\n")
+    repository.commit()
+    repository.sh("cd ..; git init -q .; cp project/.gitattributes .; git add .gitattributes; git add -f project/clean")
+    repository.begin()
+    await repository.bash(before)
+    await repository.bash(change.replace("RAN", str(ran)))
+    for number in range(2):
+        await repository.bash(f"touch -d 202{number}-01-01 clean sub/clean")
+    assert not ran.exists()
+    subprocess.run(["git", "status"], cwd=repository.root, check=False, capture_output=True)
+    assert ran.exists()  # so it would have run
+
+
+async def test_a_link_that_comes_in_between_makes_it_another_work_tree(repository: Bench, asked: list[str]) -> None:
+    repository.workspace = Workspace(repository.root / "sub", (repository.root,))
+    repository.restart()
+    repository.begin()
+    await repository.bash("true")
+    asked.clear()
+    await repository.bash("ln -s ../.git .git")
+    assert asked == ["status", "ls-files", "config", "rev-parse", "status", "ls-files"]
+
+
+async def test_a_repository_that_comes_in_between_is_the_one_that_is_looked_at(
+    repository: Bench, asked: list[str]
+) -> None:
+    inner = repository.root / "sub"
+    repository.workspace = Workspace(inner, (inner,))
+    repository.restart()
+    repository.begin()
+    await repository.bash("true")
+    asked.clear()
+    await repository.bash(f"git init -q . && git add clean && {COMMIT}")
+    assert asked == ["status", "ls-files", "config", "rev-parse", "status", "ls-files"]
+    repository.begin()
+    await repository.bash("echo more >> clean; echo new > new")
+    assert repository.undo() == Undone(restored=("clean",), deleted=("new",))
 
 
 async def test_the_program_git_is_not_one_that_the_agent_can_write(repository: Bench) -> None:
@@ -689,6 +807,84 @@ async def test_links_are_told_and_left(repository: Bench) -> None:
     assert (done.restored, done.deleted) == ((), ())
     assert {one.path for one in done.skipped} == {"link", "dirty", "new"}
     assert (repository.root / "dirty").is_symlink()
+
+
+# --- something else in a file's place -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "restored", "deleted"),
+    [
+        ("rm -r sub; echo now > sub", {"sub/clean", "sub/untracked"}, {"sub"}),
+        ("rm untracked; mkdir -p untracked/a/b; echo now > untracked/a/b/c", {"untracked"}, {"untracked/a/b/c"}),
+        ("rm dirty clean; mkdir dirty clean", {"dirty", "clean"}, set()),
+        (
+            "rm -r sub; mkdir -p sub/untracked; echo now > sub/untracked/x; echo > sub/clean",
+            {"sub/clean", "sub/untracked"},
+            {"sub/untracked/x"},
+        ),
+    ],
+)
+async def test_a_file_comes_back_when_what_the_agent_put_in_its_place_is_away(
+    repository: Bench, command: str, restored: set[str], deleted: set[str]
+) -> None:
+    repository.put("sub/untracked", "precious\n")
+    before = repository.tree()
+    repository.begin()
+    await repository.bash(command)
+    planned = repository.checkpoints.preview()
+    done = repository.undo()
+    assert done is not None
+    assert planned is not None
+    assert planned.event == done
+    assert (set(done.restored), set(done.deleted), done.skipped) == (restored, deleted, ())
+    assert repository.tree() == before
+    assert repository.kept == []
+
+
+@pytest.mark.parametrize(
+    ("command", "person"),
+    [
+        ("rm untracked; ln -s clean untracked", "true"),
+        ("rm untracked; mkfifo untracked", "true"),
+        ("head -c 17000000 /dev/zero > untracked", "true"),
+        ("rm untracked; mkdir untracked", "echo mine > untracked/mine"),
+        ("rm untracked; mkdir untracked", "ln -s . untracked/mine"),
+        ("rm untracked; mkdir untracked; echo > untracked/ignored", "true"),
+        ("rm untracked; mkdir untracked; echo > untracked/x", "echo mine > untracked/x"),
+        ("true; rm untracked", "ln -s clean untracked"),
+    ],
+)
+async def test_a_file_whose_place_is_taken_is_kept_and_it_is_told_where(
+    repository: Bench, command: str, person: str
+) -> None:
+    repository.begin()
+    await repository.write("by-tool.txt", "x\n")
+    repository.begin()
+    await repository.bash(command)
+    repository.sh(person)
+    there = repository.tree() if "fifo" not in command else {}
+    planned, done = repository.checkpoints.preview(), repository.undo()
+    assert done is not None
+    assert planned is not None
+    assert planned.event == done
+    [skipped] = [one for one in done.skipped if one.path == "untracked"]
+    name = skipped.why.rpartition("checkpoints/")[2].partition(" ")[0]
+    kept = repository.state / "checkpoints" / name
+    assert kept.read_bytes() == b"\0binary\xff\n"
+    if there:
+        assert {**repository.tree(), **there} == there
+    assert repository.undo() == Undone(deleted=("by-tool.txt",))
+    repository.restart()
+    assert repository.undo() is None
+    assert kept.exists()
+    repository.begin()
+    await repository.write("next.txt", "x\n")
+    assert repository.undo() == Undone(deleted=("next.txt",))
+    assert kept.exists()
+    repository.clock.time += vault.KEPT_S + 1
+    repository.checkpoints.prune()
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize(
@@ -773,6 +969,131 @@ async def test_what_was_restored_is_durable_before_its_run_is_forgotten(
     assert undoing is not None
     assert path in synced
     assert len(bench.kept) == 2
+
+
+async def test_a_file_that_was_moved_and_linked_to_stays_where_it_is(repository: Bench) -> None:
+    repository.sh("touch -d 2020-01-01 untracked")
+    repository.begin()
+    await repository.bash("mv untracked elsewhere; ln -s elsewhere untracked")
+    before = repository.tree()
+    done = repository.undo()
+    assert done is not None
+    assert (done.restored, done.deleted) == ((), ())
+    assert {one.path: one.why for one in done.skipped}["elsewhere"] == looks.OLDER
+    assert repository.tree() == before
+
+
+async def test_the_names_of_what_was_restored_and_removed_are_durable_before_its_run_is_forgotten(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("kept/a.txt", "removed/a.txt", "added/a.txt", "around/a.txt"):
+        bench.put(name, "one\n")
+    bench.sh("git init -q .")
+    bench.begin()
+    await bench.edit("kept/a.txt", "one", "two")
+    await bench.bash("rm -r removed; echo > added/new.txt")
+    await bench.write("around/made/new.txt", "new\n")
+    synced: list[tuple[Path, set[str]]] = []
+    original = os.fsync
+
+    def seen(file: int) -> None:
+        folder = Path(f"/proc/self/fd/{file}").readlink()
+        synced.append((folder, {path.name for path in folder.iterdir()} if folder.is_dir() else set()))
+        original(file)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    assert bench.checkpoints.undo() is not None
+    for folder in (bench.root, *(bench.root / name for name in ("kept", "removed", "added", "around"))):
+        assert (folder, {path.name for path in folder.iterdir()}) in synced
+    assert not (bench.root / "around/made").exists()
+
+
+async def test_a_folder_that_cannot_be_synced_leaves_the_run_for_another_try(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put("a.txt", "one\n")
+    bench.begin()
+    await bench.edit("a.txt", "one", "two")
+    original = os.fsync
+
+    def fails(file: int) -> None:
+        if Path(f"/proc/self/fd/{file}").readlink() == bench.root:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fails)
+        assert bench.undo() == Undone(restored=("a.txt",))
+    assert bench.undo() == Undone(skipped=(Skipped(path="a.txt", why=undo.AS_BEFORE),))
+    assert bench.undo() is None
+
+
+async def test_what_a_manifest_names_is_durable_before_the_change(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put("a.txt", "one\n")
+    bench.begin()
+    synced: list[str] = []
+    original, replace = os.fsync, os.replace
+
+    def seen(file: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{file}").readlink().name)
+        original(file)
+
+    def renamed(old: Any, new: Any, **more: Any) -> None:
+        replace(old, new, **more)
+        name = Path(os.fsdecode(old)).name
+        if name in synced:
+            synced[synced.index(name)] = Path(os.fsdecode(new)).name
+        if name.startswith(".agentcore-"):
+            synced.append("CHANGED")
+
+    monkeypatch.setattr(os, "fsync", seen)
+    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.setattr(Path, "replace", renamed)
+    await bench.edit("a.txt", "one", "two")
+    before = synced[: synced.index("CHANGED")]
+    [content] = [name for name in bench.kept if len(name) == 64]
+    [manifest] = [name for name in bench.kept if name.startswith("run-")]
+    assert before == ["state", content, manifest, "checkpoints"]
+
+
+@pytest.mark.parametrize("damage", ["newer", "cut", "folder"])
+async def test_a_last_checkpoint_that_cannot_be_read_stops_the_undo(bench: Bench, damage: str) -> None:
+    """It took back an older run in its place, and deleted it."""
+    for name in ("one", "two"):
+        bench.begin()
+        await bench.write(name, "x\n")
+    last = bench.state / "checkpoints" / bench.kept[-1]
+    told = last.read_text()
+    if damage == "folder":
+        last.unlink()
+        last.mkdir()
+    else:
+        last.write_text('{"format": 2, "run": "x"}' if damage == "newer" else told[:20])
+    before, kept = bench.tree(), bench.kept
+    for ask in (bench.checkpoints.preview, bench.checkpoints.undo):
+        with pytest.raises(Unprocessable, match=last.name):
+            ask()
+    assert (bench.tree(), bench.kept) == (before, kept)
+    if damage == "folder":
+        last.rmdir()
+    last.write_text(told)
+    assert [bench.undo(), bench.undo()] == [Undone(deleted=("two",)), Undone(deleted=("one",))]
+
+
+async def test_a_run_that_goes_on_leaves_its_checkpoint_that_cannot_be_read(bench: Bench) -> None:
+    bench.begin()
+    await bench.write("one", "x\n")
+    path = bench.state / "checkpoints" / bench.kept[-1]
+    path.write_text("cut")
+    bench.restart()
+    bench.checkpoints.begin_run("run_1")
+    await bench.write("two", "x\n")
+    assert path.read_text() == "cut"
+    assert bench.undo() == Undone(deleted=("two",))
+    with pytest.raises(Unprocessable):
+        bench.undo()
 
 
 async def test_a_content_that_was_damaged_is_not_restored(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from agentcore.compaction import parts, words
 from agentcore.compaction.rendering import rendered
 from agentcore.compaction.summary import RENDERED_CHARS
 from agentcore.encoding import head_of
-from agentcore.errors import ProviderError
+from agentcore.errors import ProviderError, Unprocessable
 from agentcore.events import Compacted, NumberedEvent
 from agentcore.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentcore.ports import TextPart
@@ -429,6 +429,28 @@ async def test_keep_recent_does_nothing_where_there_is_no_more_than_it_keeps(tmp
         await talk(home, live, 3)
         events = await home.run(live, "go on")
     assert "compaction_start" not in kinds(events)
+
+
+@pytest.mark.parametrize("trigger", ["auto", "overflow", "request"])
+async def test_whether_there_is_more_than_it_keeps_is_asked_of_the_mended_messages(
+    tmp_path: Path, trigger: str
+) -> None:
+    """Messages that no vendor would take count for nothing: mended there may be no more than is kept."""
+    setting(tmp_path, compaction="keep_recent")
+    async with house(tmp_path) as home:
+        live = await home.session()
+        await talk(home, live, 3, NEARLY_FULL if trigger == "auto" else SPENT)
+        empty = [Message(id=f"e{n}", role="assistant", content=()) for n in range(4)]
+        live.agent.history.transcript._messages.extend(empty)
+        if trigger == "request":
+            assert isinstance(await live.compact().wait(), Unprocessable)
+            await home.until_idle(live)
+        else:
+            home.provider.script(*([Turn(refuses=TOO_LONG)] if trigger == "overflow" else []), say("Done."))
+            await home.run(live, "go on")
+        events = home.events(live)
+    assert "compaction_start" not in kinds(events)
+    assert "transcript_repaired" in codes(events)
 
 
 async def test_after_keep_recent_an_unfinished_answer_is_continued(tmp_path: Path) -> None:

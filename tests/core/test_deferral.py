@@ -13,7 +13,8 @@ from agentcore.events import SessionUpdated
 from agentcore.messages import ToolResult
 from agentcore.ports import Deferred, Tool, ToolRoom, ToolSpec
 from agentcore.tools.catalogue import builtin_tools
-from server.live import EXPIRED, LiveSession
+from server.deferred import EXPIRED
+from server.live import LiveSession
 from server.problems import Problem
 from server.schemas import AnswerBody
 from tests.core.test_queue import of_kind

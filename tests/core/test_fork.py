@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentcore.errors import BadRequest, NotFound, ProviderError, StorageUnavailable, Unprocessable
 from agentcore.events import Cleared
-from agentcore.messages import Block, Image, Text
+from agentcore.messages import Block, Image, Message, Text
 from agentcore.session import HistoryMessage
 from agentcore.sessions import fork as forking
 from agentcore.sessions.blobs import BlobStore
@@ -148,7 +148,8 @@ def test_a_fork_with_more_than_a_million_events_reserves_their_numbers(monkeypat
     monkeypatch.setattr(forking, "STRIDE", 3)
     line = b'{"type":"notice","seq":%d,"session":"old","ts":1.000,"level":"info"}'
     meta = Meta.model_validate({"session": "new", "cwd": "/", "created": 2.0, "settings": {}})
-    lines = list(forking.fork_lines(meta, [line % seq for seq in (7, 8, 9, 10)], forking.ForkPoint(9)))
+    point, move = forking.ForkPoint(9), forking.Move(Path("/old"), Path("/new"))
+    lines = list(forking.fork_lines(meta, [line % seq for seq in (7, 8, 9, 10)], point, move))
     copies = [line.replace(b"old", b"new") % seq for seq in (1, 2, 3)]
     records = [encode_record(one) for one in (meta, Load(base=0, ts=2.0), Reserve(until=5), Load(base=6, ts=2.0))]
     assert lines == [records[0], records[1], *copies[:2], records[2], copies[2], records[3]]
@@ -276,6 +277,39 @@ async def test_what_was_said_to_a_run_that_was_going_on_is_no_place_to_fork(tmp_
             await home.hub.fork(live.id, steered, {})
 
 
+# --- what is not whole ---
+
+
+async def test_a_last_line_that_a_power_cut_tore_is_no_part_of_a_fork(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await two_runs(home)
+        whole = await shown(home, live.id)
+        journal = directory_of(home, live.id) / "journal.jsonl"
+        await home.hub.close(live, "not needed")
+        for torn in (b'{"type":"no', b'{"type":"notice","seq":\0\0\0\n'):
+            before = journal.read_bytes()
+            journal.write_bytes(before + torn)
+            forked, _ = await home.hub.fork(live.id, None, {})
+            assert said(await shown(home, forked.id)) == said(whole)
+            assert journal.read_bytes() == before + torn
+            journal.write_bytes(before)
+
+
+async def test_a_transcript_that_a_load_would_mend_is_mended_in_the_fork_and_stays_so(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await two_runs(home)
+    journal = directory_of(home, live.id) / "journal.jsonl"
+    lines = [line for line in journal.read_bytes().splitlines(keepends=True) if b'"tool_end"' not in line]
+    journal.write_bytes(b"".join(lines))
+    async with house(tmp_path) as home:
+        forked, _ = await home.hub.fork(live.id, None, {})
+        copied = (directory_of(home, forked.id) / "journal.jsonl").read_bytes().splitlines()
+        assert [json.loads(line)["type"] for line in copied[-2:]] == ["repair", "notice"]
+        told = await request_after(home, forked)
+        await home.hub.close(forked, "done with it")
+        assert transcript_of(home, forked.id)[: len(told)] == told
+
+
 # --- rights and files ---
 
 
@@ -295,6 +329,31 @@ async def test_a_session_of_another_folder_is_not_forked(tmp_path: Path) -> None
             await home.hub.fork(live.id, 0, {})
         with pytest.raises(NotFound):
             await home.hub.fork("20200101-000000-aaaaaa", 0, {})
+
+
+@pytest.mark.parametrize("is_mended", [False, True])
+async def test_a_compacted_context_names_the_journal_of_the_fork(tmp_path: Path, is_mended: bool) -> None:
+    async with house(tmp_path) as home:
+        live = await two_runs(home)
+        home.provider.script(say("<summary>One and two.</summary>"))
+        assert await live.compact().wait() == "One and two."
+        await home.until_idle(live)
+        if is_mended:
+            unanswered = Message(id="m", role="assistant", content=(call("bash", "c9", command="true"),))
+            live.agent.history.transcript._messages.append(unanswered)
+            home.provider.script(say("Mended."))
+            await home.run(live, "third")
+        forked, _ = await home.hub.fork(live.id, None, {})
+        again, _ = await home.hub.fork(forked.id, None, {})
+        for one in (forked, again):
+            folder = f"is kept in {directory_of(home, one.id)}/journal*.jsonl"
+            assert folder in one.agent.history.transcript.messages[0].content[0].text
+            home.listen(one)
+            path = str(directory_of(home, one.id))
+            home.provider.script(use(call("grep", pattern="second", path=path, output_mode="content")), say("Found."))
+            events = await home.run(one, "what did I say?")
+            [end] = [event for event in events if event.type == "tool_end"]
+            assert (end.is_error, "second" in end.output) == (False, True)
 
 
 @pytest.mark.parametrize("can_link", [True, False])

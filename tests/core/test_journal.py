@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcore.errors import JournalDamaged, SessionLocked, StorageUnavailable
+from agentcore.errors import JournalDamaged, SessionLocked, StorageUnavailable, TakenOver
 from agentcore.session import Settings
 from agentcore.sessions.fold import fold
 from agentcore.sessions.journal import FILE_NAME, Journal
@@ -128,3 +128,15 @@ def test_a_full_disk_leaves_no_partial_line_and_breaks_the_journal(
         journal.sync()
     journal.close()
     assert list(read_lines(tmp_path / "s" / FILE_NAME)) == [META]
+
+
+@pytest.mark.parametrize("text", [b"", b"0", b"x" * 300])
+def test_a_lease_that_somebody_cut_or_wrote_over_is_lost_and_ends_no_process(tmp_path: Path, text: bytes) -> None:
+    journal = Journal.create(tmp_path / "s")
+    journal.append(META)
+    (tmp_path / "s" / "lease").write_bytes(text)
+    with pytest.raises(TakenOver):
+        journal.append(PROMPT)
+    assert list(read_lines(tmp_path / "s" / FILE_NAME)) == [META]
+    journal.close()
+    Journal.open(tmp_path / "s")[0].close()

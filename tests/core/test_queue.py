@@ -1,6 +1,8 @@
 """Prompts that come while a run is going on: they wait for their own run, or cancel the one before them. None is lost,
 none runs twice, and between runs that follow one another the session is never idle."""
 
+import errno
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +10,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentcore.events import NumberedEvent
+from agentcore.errors import StorageUnavailable
+from agentcore.events import NumberedEvent, SessionUpdated
 from agentcore.ports import TextPart
+from agentcore.session import Submission
+from agentcore.sessions import journal
+from agentcore.sessions.submissions import KEPT_S, OPEN
 from server.live import LiveSession
 from server.problems import Problem
 from server.queue import QUEUE_CHARS, QUEUE_LIMIT
 from server.schemas import PromptAccepted, WhenBusy
-from tests.fakes import House, Turn, call, house, kinds, say, use
+from tests.fakes import FakeClock, House, Turn, call, house, kinds, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +159,65 @@ async def test_each_prompt_is_answered_at_its_own_end_and_a_removed_one_at_once(
         assert len(of_kind(home.events(live), "done")) == 2
 
 
+@pytest.mark.parametrize("came", ["steer", "interrupt"])
+async def test_an_edited_prompt_stays_in_the_queue_whatever_way_it_came(tmp_path: Path, came: WhenBusy) -> None:
+    """It was handed to a later run as well, or that run was taken for one that it had interrupted."""
+    async with house(tmp_path) as home:
+        live = await home.session()
+        await busy(home, live)
+        edited = live.prompt("second", when_busy=came).prompt_id
+        begun = live.prompt("third", when_busy="interrupt").prompt_id
+        if came == "interrupt":
+            live.queue.reorder([begun])
+        home.provider.script(Turn(holds=(hold := anyio.Event())))
+        with anyio.fail_after(5):
+            while live.agent.open_run is None or live.agent.open_run.prompt.prompt_id != begun:
+                await anyio.lowlevel.checkpoint()
+        live.queue.edit(edited, "second, changed")
+        assert [one.text for one in live.queue.shown()] == ["second, changed"]
+        assert len(live.agent.history.inbox) == 0
+        assert not live.agent.open_run.is_cancelled
+        hold.set()
+        await home.until_idle(live)
+        texts = [event.content[0].text for event in of_kind(home.events(live), "user_message")]
+        assert texts == ["first", "third", "second, changed"]
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+async def test_a_prompt_that_was_removed_answers_its_key_for_ten_minutes_and_pushes_out_no_other(
+    tmp_path: Path, is_reloaded: bool
+) -> None:
+    def key(name: str) -> Submission:
+        return Submission(key=name, body_sha256="0" * 64)
+
+    clock = FakeClock()
+
+    def check(live: LiveSession) -> None:
+        again = live.again(key("waits"))
+        assert again is not None
+        assert again[1] is None
+        removed = live.again(key(str(OPEN - 1)))
+        assert removed is not None
+        assert removed[1] is not None
+        assert removed[1].error.code == "prompt_removed"
+        clock.time += KEPT_S + 1
+        assert live.again(key(str(OPEN - 1))) is None
+        assert live.again(key("waits")) is not None
+
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.session()
+        await busy(home, live)
+        live.prompt("keep me", submission=key("waits"), when_busy="queue")
+        for number in range(OPEN):
+            accepted = live.prompt("not me", submission=key(str(number)), when_busy="queue")
+            live.queue.remove(accepted.prompt_id)
+        if not is_reloaded:
+            check(live)
+    if is_reloaded:
+        async with house(tmp_path, clock=clock) as home:
+            check(await home.reload(live.id))
+
+
 async def test_the_queue_can_be_edited_and_reordered_until_a_prompt_begins(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         live = await home.session()
@@ -201,6 +266,41 @@ async def test_a_full_queue_says_so_and_loses_nothing(tmp_path: Path) -> None:
         assert live.queue.shown() == ()
 
 
+def breaks(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("phase", ["interrupted", "suspended"])
+@pytest.mark.parametrize("refused", ["full", "broken"])
+async def test_a_prompt_that_is_refused_has_not_ended_the_run_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, refused: str
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("bash", "a", command="echo a")))
+        live.prompt("first")
+        await home.until_asked(live)
+        for number in range(QUEUE_LIMIT if refused == "full" else 0):
+            live.prompt(str(number), when_busy="queue")
+        if phase == "suspended":
+            live.suspend()
+            await home.until_idle(live)
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        if refused == "broken":
+            monkeypatch.setattr(journal, "_write", breaks)
+            with pytest.raises(StorageUnavailable):
+                live.update(SessionUpdated(title="new"))
+        before = (live.state(), len(home.events(live)))
+        for when_busy in ("reject", "queue", "steer", "interrupt"):
+            with pytest.raises((Problem, StorageUnavailable)) as told:
+                live.prompt("one more", when_busy=when_busy)
+            assert told.value.code == ("session_busy" if refused == "full" else "storage_unavailable")
+        assert (live.state(), len(home.events(live))) == before
+        assert (live.state().interrupted, live.state().suspended) == (phase == "interrupted", phase == "suspended")
+        assert [request.call_id for request in live.requests.open] == ["a"]
+
+
 # --- after the process stopped ---
 
 
@@ -209,7 +309,10 @@ async def stop_with_queue(root: Path) -> str:
     async with house(root) as home:
         live = await home.session()
         await busy(home, live)
-        a, b = (live.prompt(text, when_busy="queue").prompt_id for text in ("a", "b"))
+        a, b = (
+            live.prompt(text, submission=Submission(key=text, body_sha256="0" * 64), when_busy="queue").prompt_id
+            for text in ("a", "b")
+        )
         live.queue.reorder([b, a])
         live.queue.edit(a, "a, changed")
         return live.id
@@ -266,6 +369,19 @@ async def test_a_queue_without_a_run_waits_for_a_resume(tmp_path: Path) -> None:
         with pytest.raises(Problem) as refused:
             live.resume_run()
         assert refused.value.code == "nothing_to_resume"
+
+
+async def test_a_prompt_that_is_sent_again_lets_a_queue_without_a_run_go_on(tmp_path: Path) -> None:
+    session = await idle_with_queue(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        home.provider.script(say("B."), say("A."))
+        again = live.again(Submission(key="a", body_sha256="0" * 64))
+        assert again is not None
+        outcome = live.outcome_of(again[0].prompt_id)
+        with anyio.fail_after(5):
+            result = await outcome.wait()
+        assert (again[1], result and result.text) == (None, "A.")
 
 
 @pytest.mark.parametrize(

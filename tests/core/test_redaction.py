@@ -73,3 +73,10 @@ def test_what_is_held_as_a_secret_is_taken_out_unless_it_is_a_word() -> None:
 def test_a_line_without_a_secret_keeps_its_bytes(value: object) -> None:
     line = json.dumps({"value": value}, ensure_ascii=False).encode(errors="replace")
     assert Redactor(["not to be found"]).line(line) == line
+
+
+@pytest.mark.parametrize("beginning", ["-sk-a", "eyJ-", "-----BEGIN ", "://a:", "bearer "])
+def test_a_text_made_of_beginnings_is_read_to_its_end(beginning: str) -> None:
+    """A million characters: with a cost of the length squared this takes an hour, and the suite's timeout says so."""
+    text = beginning * (1_000_000 // len(beginning))
+    assert Redactor().text(text) == text

@@ -11,8 +11,8 @@ import pytest
 from agentcore.encoding import head_of
 from agentcore.errors import StorageUnavailable, Unprocessable
 from agentcore.events import EVENTS, SessionUpdated, Status
+from agentcore.leftovers import UNKNOWN_OUTCOME
 from agentcore.messages import ToolResult
-from agentcore.run import UNKNOWN_OUTCOME
 from server.live import LiveSession
 from server.problems import Problem
 from server.schemas import AnswerBody
@@ -27,13 +27,15 @@ async def idle(live: LiveSession) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def stop_while_asked(root: Path, *, mode: str = "default") -> str:
+async def stop_while_asked(root: Path, *, mode: str = "default", waiting: str | None = None) -> str:
     """A session whose process stopped while its request waited."""
     async with house(root) as home:
         live = await home.session(mode=mode)
         home.provider.script(use(call("bash", "c1", command="echo ran")))
         live.prompt("greet")
         await home.until_asked(live)
+        if waiting is not None:
+            live.prompt(waiting, when_busy="queue")
         return live.id
 
 
@@ -400,6 +402,39 @@ async def test_an_interrupted_session_on_a_full_disk_can_be_let_go_and_loaded_ag
         assert home.events(again)[-2].stop_reason == "end_turn"
 
 
+async def test_a_cancel_on_a_full_disk_says_that_it_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = await stop_while_asked(tmp_path, waiting="next")
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        monkeypatch.setattr(os, "write", lambda file, data: 1)
+        assert live.cancel()
+        assert (live.state().interrupted, live.state().busy, live.state().queued_prompts) == (False, False, 1)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("how", ["cancel", "prompt", "resume"])
+async def test_a_run_whose_message_was_lost_can_be_ended_and_gone_on_with(tmp_path: Path, how: str) -> None:
+    """Its call was open where the message was to follow: it could be neither cancelled nor let go."""
+    session = await stop_while_asked(tmp_path)
+    journal = next((tmp_path / "data").rglob("journal.jsonl"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(line for line in lines if not line.startswith(b'{"type":"user_message"')))
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        home.provider.script(say("Done."), say("Done."))
+        match how:
+            case "cancel":
+                assert live.cancel()
+            case "prompt":
+                live.prompt("else", when_busy="interrupt")
+            case _:
+                live.resume_run()
+        await idle(live)
+        ends = [event.stop_reason for event in home.events(live) if event.type == "done"]
+        assert ends == {"cancel": ["interrupted"], "prompt": ["interrupted", "end_turn"]}.get(how, ["end_turn"])
+        live.agent.history.transcript.check_closed()
+
+
 async def test_a_process_without_descriptors_says_so_and_goes_on_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,3 +452,15 @@ async def test_a_process_without_descriptors_says_so_and_goes_on_later(
         await idle(live)
         monkeypatch.undo()
         assert (await home.run(live, "again"))[-2].stop_reason == "end_turn"
+
+
+async def test_a_run_can_be_ended_whose_calls_are_open_though_its_message_was_never_told(tmp_path: Path) -> None:
+    session = await stop_while_asked(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.reload(session)
+        run = live.agent.open_run
+        assert run is not None
+        run.has_message = False  # no journal that a load takes says so
+        assert live.cancel()
+        assert [event.type for event in home.events(live)][-3:] == ["turn_end", "user_message", "done"]
+        live.agent.history.transcript.check_closed()

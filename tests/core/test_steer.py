@@ -11,8 +11,10 @@ from agentcore.batch import SKIPPED
 from agentcore.inbox import Inbox
 from agentcore.messages import ToolResult
 from agentcore.ports import TextPart
+from agentcore.session import Submission
 from agentcore.sessions.records import Prompt
 from server.live import LiveSession
+from server.schemas import AnswerBody
 from tests.core.test_queue import busy, of_kind
 from tests.fakes import House, Turn, call, house, say, use
 
@@ -210,3 +212,56 @@ async def test_an_answer_whose_message_waits_is_not_the_end_after_a_crash(tmp_pa
         again.resume_run()
         await home.until_idle(again)
         assert await texts(home, 0) == ["first", "Waited.", "look left"]
+
+
+@pytest.mark.parametrize("ending", ["cancel", "prompt", "clear", "resume"])
+async def test_who_asks_again_for_a_prompt_that_an_interrupted_run_had_taken_learns_its_end(
+    tmp_path: Path, ending: str
+) -> None:
+    key = Submission(key="k", body_sha256="0" * 64)
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("bash", "a", command="true")), use(call("bash", "b", command="true")))
+        live.prompt("first")
+        await home.until_asked(live)
+        steered = live.prompt("and then", submission=key, when_busy="steer").prompt_id
+        with anyio.fail_after(5):
+            while not live.requests.open or live.requests.open[0].call_id != "b":
+                await anyio.lowlevel.checkpoint()
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("Done."), say("Done."))
+        if ending == "resume":
+            assert live.again(key) is not None
+            assert live.is_busy  # who sends it again wants it done
+            live.answer("perm-2", AnswerBody(allow=True))
+        outcomes = [live.outcome_of(steered), live.outcome_of(live.agent.open_run.prompt.prompt_id)]
+        match ending:
+            case "cancel":
+                live.cancel()
+            case "prompt":
+                live.prompt("else")
+            case "clear":
+                live.clear()
+        with anyio.fail_after(5):
+            results = [await outcome.wait() for outcome in outcomes]
+        reason = "end_turn" if ending == "resume" else "interrupted"
+        assert [result and result.stop_reason for result in results] == [reason] * 2
+        await home.until_idle(live)
+
+
+async def test_a_prompt_that_is_sent_again_lets_the_run_go_on_that_was_to_take_it(tmp_path: Path) -> None:
+    key = Submission(key="k", body_sha256="0" * 64)
+    async with house(tmp_path) as home:
+        live = await home.session()
+        await busy(home, live)
+        steered = live.prompt("and then", submission=key, when_busy="steer").prompt_id
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        assert live.state().interrupted
+        home.provider.script(say("Done."))
+        assert live.again(key) is not None
+        outcome = live.outcome_of(steered)
+        with anyio.fail_after(5):
+            result = await outcome.wait()
+        assert (result and result.text) == "Done."

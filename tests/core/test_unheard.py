@@ -122,3 +122,20 @@ async def test_a_compaction_after_a_load_is_read_back_without_what_came_to_nothi
     async with house(tmp_path) as home:
         live = await home.reload(live.id)
         assert live.agent.history.transcript.messages == before
+
+
+async def test_a_prompt_that_failed_is_left_out_after_a_load_though_a_compaction_held_it_aside(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(say("Hello."), REFUSED, say("In short."))
+        await home.run(live, "first")
+        await home.run(live, "failed")
+        with anyio.fail_after(5):
+            await live.compact().wait()
+        await home.until_idle(live)
+        [summary] = live.agent.history.transcript.messages
+        assert summary.content[-1] == Text(text="failed")
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        await home.run(live, "then")
+        assert told(home)[0][1:] == ["then"]

@@ -21,11 +21,13 @@ from server.asgi import Application, core_config
 from server.hub import Hub
 from server.live import LiveSession
 from server.settings import Folders, ServerSettings
+from tests.core.test_deferral import FakeDeferringTool, hand_over
 from tests.crash.stories import check_journal, kinds, of_kind
 from tests.daemon import DISPLAY_ONLY, Frame, parse_frame
 from tests.fakes import FakeProvider, FakeProviders, Turn, call, say, use
 
 pytestmark = pytest.mark.anyio
+__all__ = ["hand_over"]
 
 TOKEN = "barrier-token"
 JOURNAL = "journal.jsonl"
@@ -113,6 +115,9 @@ class Served:
 
     async def answer(self, live: LiveSession) -> httpx.Response:
         return await self.http.post(f"/v1/sessions/{live.id}/permissions/perm-1", json={"allow": True})
+
+    async def answer_deferred(self, live: LiveSession) -> httpx.Response:
+        return await self.http.post(f"/v1/sessions/{live.id}/deferred/t-a", json={"output": "Here."})
 
     def journal(self, live: LiveSession) -> bytes:
         [path] = (self.root / "data" / "sessions").glob(f"*/{live.id}/{JOURNAL}")
@@ -204,6 +209,56 @@ async def test_an_answer_is_acknowledged_only_when_it_is_durable(served: Served,
     assert served.has_effect
 
 
+@pytest.mark.parametrize("change", ["edit", "reorder", "remove", "remove all"])
+async def test_a_change_of_the_queue_is_acknowledged_only_when_it_is_durable(
+    served: Served, disk: Disk, change: str
+) -> None:
+    live = await served.session()
+    served.provider.script(use(EFFECT))
+    await served.prompt(live)
+    await until_asked(live)
+    one, two = (live.prompt(text, when_busy="queue").prompt_id for text in ("one", "two"))
+    await live.agent.log.sync()
+    path = f"/v1/sessions/{live.id}/queue"
+    method, where, body, left = {
+        "edit": ("PATCH", f"{path}/{one}", {"text": "changed"}, ["changed", "two"]),
+        "reorder": ("PATCH", path, {"order": [two]}, ["two", "one"]),
+        "remove": ("DELETE", f"{path}/{one}", None, ["two"]),
+        "remove all": ("DELETE", path, None, []),
+    }[change]
+    disk.holds_at = ANY
+    async with holding(disk, lambda: served.http.request(method, where, json=body)) as answers:
+        assert [prompt.text for prompt in live.queue.shown()] == left  # it is shown already
+        assert answers == []
+    assert [answer.status_code for answer in answers] == [204 if method == "DELETE" else 200]
+
+
+async def test_a_fresh_context_is_acknowledged_only_when_it_is_durable(served: Served, disk: Disk) -> None:
+    live = await served.session()
+    disk.holds_at = "cleared"
+    clear = f"/v1/sessions/{live.id}/clear"
+    async with holding(disk, lambda: served.http.post(clear, json={})) as answers:
+        assert kinds(check_journal(served.journal(live)))[-1] == "cleared"
+        assert answers == []
+    assert [answer.status_code for answer in answers] == [204]
+
+
+async def test_an_undo_is_announced_durably_before_its_run_is_forgotten(served: Served, disk: Disk) -> None:
+    live = await served.session(mode="yolo")
+    served.provider.script(use(call("write", file_path="a.txt", content="a")), say("Done."))
+    await served.prompt(live)
+    await until_idle(live)
+    [manifest] = (served.root / "data").rglob("checkpoints/run-*.json")
+    disk.holds_at = "note"
+    undo = f"/v1/sessions/{live.id}/undo"
+    async with holding(disk, lambda: served.http.post(undo, json={})) as answers:
+        assert kinds(check_journal(served.journal(live)))[-1] == "undone"
+        assert manifest.exists()
+        assert answers == []
+    assert [answer.status_code for answer in answers] == [200]
+    assert not manifest.exists()
+
+
 async def test_a_tool_takes_effect_only_when_what_led_to_it_is_durable(served: Served, disk: Disk) -> None:
     live = await served.session(mode="yolo")
     served.provider.script(use(EFFECT), say("Done."))
@@ -223,6 +278,46 @@ async def test_a_call_that_waits_for_a_person_is_durable_before_it_waits(served:
     async with holding(disk, lambda: served.prompt(live)):
         assert live.requests.open == ()
     await until_asked(live)
+
+
+async def deferring(served: Served, disk: Disk) -> LiveSession:
+    """A run whose call was handed over, and whose disk holds that back."""
+    live = await served.session()
+    served.provider.script(use(call("hand_over", "a", token="t-a")), say("Done."))
+    await served.prompt(live)
+    await disk.wait_held()
+    return live
+
+
+async def test_nobody_is_told_that_a_call_waits_before_that_is_durable(
+    served: Served, disk: Disk, hand_over: FakeDeferringTool
+) -> None:
+    """Its run would be called suspended, and after a power cut the call was run again by a server that knew nothing."""
+    disk.holds_at = "deferred"
+    live = await deferring(served, disk)
+    assert hand_over.runs == ["t-a"]
+    assert served.journal(live).splitlines()[-1].startswith(b'{"type":"deferred"')
+    assert kinds([frame.json for frame in frames_of(live)])[-1] == "tool_start"
+    assert live.is_busy
+    disk.released.set()
+    await until_idle(live)
+    assert kinds([frame.json for frame in frames_of(live)])[-2:] == ["done", "status"]
+    assert live.state().suspended
+
+
+async def test_the_answer_of_a_deferred_call_is_acknowledged_only_when_the_deferral_is_durable(
+    served: Served, disk: Disk
+) -> None:
+    disk.holds_at = "deferred"
+    live = await deferring(served, disk)
+    disk.holds_at = ANY
+    disk.held.clear()
+    async with holding(disk, lambda: served.answer_deferred(live)) as answers:
+        assert len(live.agent.history.deferrals) == 0  # it is taken already
+        assert answers == []
+    assert [answer.status_code for answer in answers] == [204]
+    await until_idle(live)
+    assert kinds(check_journal(served.journal(live)))[-2:] == ["done", "status"]
 
 
 async def test_a_disk_that_cannot_sync_ends_the_run_before_any_effect(

@@ -1,5 +1,7 @@
 """Undo over HTTP: what is answered, what the stream tells, and when it is refused."""
 
+import errno
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,7 +10,9 @@ import httpx
 import pytest
 
 from agentcore.app import App
+from agentcore.checkpoints import undo
 from agentcore.checkpoints.session import SessionCheckpoints, Undoing
+from agentcore.checkpoints.vault import Vault
 from agentcore.errors import TakenOver
 from agentcore.events import UserMessage
 from agentcore.messages import Text
@@ -151,7 +155,9 @@ async def test_a_prompt_that_comes_while_an_undo_is_going_on_waits_for_it(
         queued = await served.http.post(path, json={"text": "then", "when_busy": "queue"})
         assert (refused.status_code, queued.json()["disposition"]) == (409, "queued")
         assert (await served.undo(live)).status_code == 409
+        cancelled = await served.http.post(f"/v1/sessions/{live.id}/cancel", json={})
         go_on.set()
+    assert cancelled.json() == {"cancelled": False}  # it went on to its end: files are not left half restored
     with anyio.fail_after(5):
         while live.is_busy:
             await anyio.lowlevel.checkpoint()
@@ -214,3 +220,53 @@ def test_a_name_cannot_end_the_note_that_quotes_it() -> None:
     assert isinstance(note, Text)
     assert note.text.count("</system-note>") == 1
     assert (text, noted.typed_text) == (Text(text="hello"), "hello")
+
+
+async def test_an_undo_that_took_place_is_no_failure_though_its_checkpoint_cannot_be_removed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = await served.session()
+    for name in "ab":
+        served.writes(f"{name}.txt", name)
+        await served.prompt(live)
+
+    def fixed(_vault: Vault, _number: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Vault, "remove", fixed)
+    answers = [await served.undo(live) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 400]
+    assert [answer.json().get("deleted") for answer in answers] == [["b.txt"], ["a.txt"], None]
+    assert len(live.agent.history.notes) == 2
+
+
+async def test_an_undo_that_the_disk_cut_short_can_be_made_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = await served.session()
+    served.writes("a.txt", "a")
+    await served.prompt(live)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(undo, "remove_file", full)
+        assert [one["path"] for one in (await served.undo(live)).json()["skipped"]] == ["a.txt"]
+    assert (await served.undo(live)).json() == {"restored": [], "deleted": ["a.txt"], "skipped": []}
+    assert (await served.undo(live)).json()["code"] == "nothing_to_undo"
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_last_checkpoint_that_cannot_be_read_is_told(served: Served, dry_run: bool) -> None:
+    live = await served.session()
+    for name in "ab":
+        served.writes(f"{name}.txt", name)
+        await served.prompt(live)
+    *_, last = sorted((served.root / "data").rglob("checkpoints/run-*.json"))
+    last.write_text("{}")
+    refused = await served.undo(live, dry_run=dry_run)
+    assert (refused.status_code, refused.json()["code"]) == (422, "unprocessable")
+    assert sorted(path.name for path in served.work.iterdir()) == ["a.txt", "b.txt"]
+    last.unlink()
+    assert (await served.undo(live)).json()["deleted"] == ["a.txt"]

@@ -114,6 +114,8 @@ class SessionPage(Received):
     sessions: tuple[SessionSummary, ...]
     next_cursor: str | None = None
     """Give it back to get the next page; None on the last one."""
+    unreadable: tuple[str, ...] = ()
+    """Ids of sessions that are there and cannot be read."""
 
 
 class StoredMessage(Received):
