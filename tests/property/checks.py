@@ -22,7 +22,8 @@ class Checked:
         self.taken_back: set[str] = set()
         """Prompts that a person removed from the queue."""
         self.accepted: dict[str, Submission] = {}
-        """Prompts that were acknowledged."""
+        """Prompts that were acknowledged, and the keys that they came under."""
+        self.accepted_at: dict[str, float] = {}
         self.answers: dict[str, str] = {}
         """Resolutions that were acknowledged."""
         self.is_untouched = False

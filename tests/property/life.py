@@ -20,6 +20,7 @@ from tests.property.stand_ins import ended
 from tests.property.told import has_number
 
 TORN = b'{"type":"text_delta","seq":1,"sess'
+KEPT_S = 600.0  # the promise of the API: a key is remembered for ten minutes
 PATIENCE = 200  # rounds of answers until a session must have come to its rest
 
 
@@ -81,9 +82,11 @@ class Life(Checked):
                 refusal = "session_suspended"
             accepted = self.world.live.prompt(name, submission=submission, when_busy=when_busy)
             self.accepted[accepted.prompt_id] = submission
+            self.accepted_at[accepted.prompt_id] = self.world.clock.time
             assert (accepted.disposition == "started") <= (not told.is_busy or when_busy == "interrupt")
             self.world.look()
             assert self.world.told.prompts[accepted.prompt_id] == name
+            assert not (accepted.disposition == "steering" and told.open_requests), "what waits for a person is skipped"
             self.is_untouched = False
 
         assert self.act(prompt) == refusal
@@ -97,7 +100,8 @@ class Life(Checked):
         def again() -> None:
             count = len(self.world.told.prompts)
             earlier = self.world.live.again(submission)
-            if earlier is not None:  # it is remembered for ten minutes
+            assert earlier is not None or self.world.clock.time > self.accepted_at[prompt_id] + KEPT_S
+            if earlier is not None:
                 assert earlier[0].prompt_id == prompt_id
                 is_over = prompt_id in self.world.told.ended | self.world.told.removed
                 result = earlier[1]
