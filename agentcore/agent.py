@@ -8,6 +8,7 @@ the run goes on when the session is loaded again.
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import anyio
 from anyio import to_thread
@@ -41,6 +42,7 @@ OTHER_BODY = (
     "This Idempotency-Key came with another body before. Use a new key for a new request, and the same body for the"
     " same one."
 )
+_NOTHING_TO_UNDO = "Each run of this session left every file as it was, was undone already, or is not kept any more."
 
 
 class Agent:
@@ -199,8 +201,8 @@ class Agent:
         self.log.record(Note(text=safe_text(text), ts=round(self._parts.clock.now(), 3)))
         self.history.notes.append(safe_text(text))
 
-    def notice(self, level: str, code: str, text: str) -> None:
-        self.log.emit(Notice(level="warning" if level == "warning" else "info", code=code, text=text))
+    def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
+        self.log.emit(Notice(level=level, code=code, text=text))
 
     def grant(self, call_id: str, rule: str, *, settled: bool) -> None:
         """Put a permission rule in force; see SessionGate.grant."""
@@ -310,5 +312,5 @@ class Agent:
 
 def _found(undoing: Undoing | None) -> Undoing:
     if undoing is None:
-        raise NothingToUndo("No run of this session changed files that are kept, or all of them were undone.")
+        raise NothingToUndo(_NOTHING_TO_UNDO)
     return undoing

@@ -29,7 +29,7 @@ class File:
 
     name: str
     size_bytes: int
-    """None of it is missing unless a finding says so."""
+    """As it lies there, with what is ignored; 0 where it is missing."""
     ignored_bytes: int
     """Behind the end that a takeover fixed: what a stale owner still wrote."""
 

@@ -5,7 +5,7 @@ Every start gets its end, every call its result. What a call did that was cut of
 
 from collections.abc import Mapping, Set
 
-from agentcore.batch import close_batch
+from agentcore.batch import NOT_STARTED, close_batch
 from agentcore.call import Calls, Refused
 from agentcore.events import Compacted, CompactionStrategy, ModelEnd, TurnEnd
 from agentcore.ports import EventLog, Tool
@@ -16,7 +16,6 @@ UNKNOWN_OUTCOME = (
     "outcome unknown: the server stopped while this ran. It may have taken effect in whole, in part or not at all;"
     " look before you repeat it."
 )
-INTERRUPTED_CALL = "interrupted by user"
 
 
 def go_on(history: History, log: EventLog, calls: Calls, tools: Mapping[str, Tool]) -> None:
@@ -37,7 +36,7 @@ def give_up(history: History, log: EventLog, calls: Calls) -> None:
     """End what was going on in a run that nobody goes on with. Raises: StorageUnavailable."""
     _end_model_call(history, log, history.ledger.turn)
     _close_cut_calls(history, calls, frozenset())
-    close_batch(calls, history.ledger.turn, INTERRUPTED_CALL)
+    close_batch(calls, history.ledger.turn, NOT_STARTED)
     _end_turn(history, log, calls)
 
 

@@ -11,12 +11,11 @@ from pydantic import JsonValue
 
 from agentcore import leftovers
 from agentcore.assembly import Assembly, Parts, ending_of
-from agentcore.batch import close_batch
+from agentcore.batch import NOT_STARTED, close_batch
 from agentcore.caps import safe_text
 from agentcore.errors import BadRequest, ProviderError, RunFailed, StorageUnavailable, Unprocessable
 from agentcore.events import Done, Error, QueueUpdate, StopReason, UserMessage
 from agentcore.ids import new_run_id
-from agentcore.leftovers import INTERRUPTED_CALL
 from agentcore.loop import run_loop
 from agentcore.messages import Message
 from agentcore.notes import with_notes
@@ -229,7 +228,7 @@ class Runner:
             if reason == "suspended":
                 self._keep_place()
             else:
-                close_batch(self._calls, self.history.ledger.turn, INTERRUPTED_CALL)
+                close_batch(self._calls, self.history.ledger.turn, NOT_STARTED)
         except StorageUnavailable:
             logger.warning("session %s: calls stay open, its journal cannot be written", self.id)
         except Exception:

@@ -23,6 +23,9 @@ class Settings(Value):
     expires_after_s: float | None = None
 
 
+SUBMISSION_KEPT_S = 600.0  # the promise of the API: ten minutes after the answer
+
+
 class Submission(Value):
     """A request under an `Idempotency-Key`: the same key with the same body asks for the same thing again."""
 

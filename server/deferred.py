@@ -31,9 +31,10 @@ class DeferredCalls:
             raise Problem("not_found", f"No call of this session was deferred as {token[:40]!r}.")
         self._agent.answer_deferred(call, output, is_error=is_error)
 
-    def expire(self) -> None:
-        """Close the calls whose time is over. Raises: StorageUnavailable."""
+    def expire(self) -> int:
+        """Close the calls whose time is over; how many. Raises: StorageUnavailable."""
         now = self._clock.now()
-        for call in self.open:
-            if call.expires_at is not None and call.expires_at <= now:
-                self._agent.answer_deferred(call, EXPIRED, is_error=True)
+        overdue = [call for call in self.open if call.expires_at is not None and call.expires_at <= now]
+        for call in overdue:
+            self._agent.answer_deferred(call, EXPIRED, is_error=True)
+        return len(overdue)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentcore.doctor import Report, examine
-from agentcore.errors import AgentError
+from agentcore.errors import AgentError, NotFound
 from server.settings import CannotStart, folders
 
 EXIT_SOUND, EXIT_FINDINGS = 0, 1
@@ -19,8 +19,12 @@ EXIT_SOUND, EXIT_FINDINGS = 0, 1
 
 def main(session: str, *, as_json: bool, state_dir: Path | None) -> int:
     """Tell about a session; return the exit code. Raises: CannotStart when there is none of that name."""
+    sessions = folders(state_dir).data / "sessions"
     try:
-        report = examine(folders(state_dir).data / "sessions", session)
+        report = examine(sessions, session)
+    except NotFound as error:
+        told = f"There is no session {session[:80]!r} below {sessions}: give an id, its beginning, or `latest`."
+        raise CannotStart(told) from error
     except (AgentError, OSError) as error:
         raise CannotStart(str(error)) from error
     lines = [json.dumps(asdict(report), indent=2, ensure_ascii=False)] if as_json else _for_people(report)

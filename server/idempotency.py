@@ -18,13 +18,12 @@ from starlette.responses import Response
 from agentcore.agent import OTHER_BODY
 from agentcore.ports import Clock
 from agentcore.replies import Reply
-from agentcore.session import Submission
+from agentcore.session import SUBMISSION_KEPT_S, Submission
 from server.problems import Problem, edge
 from server.routes.context import hub_of
 from server.routes.table import Endpoint, Handler
 
 HEADER = "Idempotency-Key"
-KEPT_S = 600.0  # the promise of the API: ten minutes after the answer
 KEPT = 10_000  # answers; beyond, the oldest go first
 KEPT_BYTES = 32 * 1024 * 1024  # of all bodies together; beyond, the oldest go first
 _KEY = re.compile(r"[ -~]{1,200}")  # the promise of the API; printable ASCII
@@ -85,7 +84,7 @@ class Answers:
     def _settle(self, first: _First, response: Response | None) -> None:
         """Keep a success; after anything else the key is free again, and who waits already is told the same."""
         if response is not None and 200 <= response.status_code < 300:
-            first.expires = self._clock.monotonic() + KEPT_S
+            first.expires = self._clock.monotonic() + SUBMISSION_KEPT_S
             first.size_bytes = len(response.body)
             self._size_bytes += first.size_bytes
             self._kept.append(first)

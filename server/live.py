@@ -328,10 +328,12 @@ class LiveSession:
     def answer(self, request_id: str, body: AnswerBody) -> str | None:
         """Resolve a request; the first answer wins. Returns the rule that is now in force, if one was asked for.
 
-        In an interrupted session the answer itself starts the rest of the run. Raises: Problem, Unprocessable;
+        In an interrupted session the answer itself starts the rest of the run, and so does one that comes too late for
+        the last request. Raises: Problem, Unprocessable;
         StorageUnavailable, and then the request is open as before.
         """
         self.refuse_closed()
+        self.expire()
         request = self.requests.get(request_id)
         check_answer(request, body)
         rule = request.suggested_rules[0] if scope_of(body) != "once" else None
@@ -357,12 +359,14 @@ class LiveSession:
         self._runs.go_on_if_answered()
 
     def expire(self) -> None:
-        """Close what has waited for its answer for too long, where no run sees to it. Raises: StorageUnavailable."""
-        if self._phase not in (Phase.RUNNING, Phase.SUSPENDED):
+        """Close what has waited for its answer for too long; with the last of it the rest of a run starts.
+
+        A run that waited for nothing stays as it is, for somebody to resume. Raises: StorageUnavailable.
+        """
+        if self._phase not in (Phase.RUNNING, Phase.SUSPENDED, Phase.INTERRUPTED):
             return
-        self.requests.expire_overdue()
-        self.deferred.expire()
-        if self._phase is Phase.SUSPENDED and not self.agent.is_suspending:
+        closed = self.requests.expire_overdue() + self.deferred.expire()
+        if closed and not self.agent.is_suspending:
             self._runs.go_on_if_answered()
 
     # --- the end ---

@@ -7,9 +7,11 @@ class Phase(Enum):
     IDLE = auto()
     RUNNING = auto()
     INTERRUPTED = auto()
-    """Loaded with a run that has no `done`: an answer or a resume goes on with it, a prompt or a cancel ends it."""
+    """Loaded with a run that has no `done`: the last answer or deadline, or a resume, goes on with it; a prompt or a
+    cancel ends it."""
     SUSPENDED = auto()
-    """Its run ended `suspended`: an answer or a resume goes on with the rest of it, a prompt or a cancel ends it."""
+    """Its run ended `suspended`: the last answer or deadline, or a resume, goes on with the rest of it; a prompt or a
+    cancel ends it."""
     CLOSING = auto()
     """Closed while a run was going on: waits for its end."""
     CLOSED = auto()

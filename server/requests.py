@@ -96,11 +96,7 @@ class Requests:
 
     def get(self, request_id: str) -> PermissionRequest:
         """An open request. Raises: Problem `already_resolved`, `permission_expired` or `not_found`."""
-        row = self._pending.get(request_id)
-        if row.request.expires_at is not None and row.request.expires_at <= self._clock.now():
-            self._resolve(row, _resolved(row, "expired"))
-            row = self._pending.get(request_id)
-        return row.request
+        return self._pending.get(request_id).request
 
     def answer(self, request_id: str, body: AnswerBody) -> PermissionResolved:
         """Resolve an open request as a client says. Raises: StorageUnavailable, and then it is open as before."""
@@ -141,12 +137,14 @@ class Requests:
         """From now on calls wait for their answers again."""
         self._is_putting_off = False
 
-    def expire_overdue(self) -> None:
-        """Close the requests whose time is over. Raises: StorageUnavailable."""
-        for request in self.open:
-            if request.expires_at is not None and request.expires_at <= self._clock.now():
-                row = self._pending.get(request.request_id)
-                self._resolve(row, _resolved(row, "expired"))
+    def expire_overdue(self) -> int:
+        """Close the requests whose time is over; how many. Raises: StorageUnavailable."""
+        now = self._clock.now()
+        overdue = [request for request in self.open if request.expires_at is not None and request.expires_at <= now]
+        for request in overdue:
+            row = self._pending.get(request.request_id)
+            self._resolve(row, _resolved(row, "expired"))
+        return len(overdue)
 
     # --- inside ---
 

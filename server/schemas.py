@@ -42,7 +42,8 @@ class SessionSettings(Value):
     """What happens to a permission request that nobody answers: it waits, it is denied at once, or it is deferred, so
     that the run ends `suspended` and goes on with the answer."""
     expires_after_s: ExpiresAfter | None = None
-    """A permission request expires after so many seconds."""
+    """A permission request, or a call that a tool deferred, expires after so many seconds: the model is told so, and
+    the run goes on, an interrupted or suspended one as well."""
     max_turns: MaxTurns | None = None
     max_tokens: MaxTokens | None = None
     temperature: Temperature | None = None
@@ -146,6 +147,9 @@ class PromptBody(Value):
 
 
 class UndoBody(Value):
+    """An undo is of the last run that left a file other than it was: runs that changed nothing, or put everything back
+    themselves, are passed over."""
+
     dry_run: bool = False
     """Only tell what would be restored, deleted and skipped."""
 

@@ -84,6 +84,10 @@ PROMISES: dict[str, Promise] = {
         "A request that nobody answered is called expired, never denied.",
         "core/test_permissions.py::test_an_expired_request_is_not_called_a_denial",
     ),
+    "deadline-falls": Promise(
+        "What is waited for expires in time though a crash interrupted its run, and the run goes on without it.",
+        "core/test_restart.py::test_a_request_that_expires_in_an_interrupted_session_lets_its_run_go_on",
+    ),
     "crash-never-widens": Promise(
         "A grant for the session holds only when its call got its result.",
         "core/test_restart.py::test_a_session_grant_survives_only_when_its_call_has_its_result",

@@ -148,7 +148,9 @@ def _border(lines: Iterable[bytes], message: HistoryMessage) -> ForkPoint:
         runs.follow(kind, seq, line)
         if kind == "done" and runs.said == message.seq and not runs.is_open:
             return ForkPoint(seq)
-    raise BadRequest("`at` is in the middle of a run: name the message that begins one, or the last one of a finished.")
+    raise BadRequest(
+        "`at` is in the middle of a run: name the message that begins one, or the last one of a finished run."
+    )
 
 
 def _end(lines: Iterable[bytes]) -> ForkPoint:

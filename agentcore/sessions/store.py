@@ -63,7 +63,7 @@ class SessionStore:
 
     def create(self, cwd: Path, settings: Settings) -> OpenSession:
         """Make a new session. Raises: StorageUnavailable."""
-        now = self._clock.now()
+        now = round(self._clock.now(), 3)
         session = new_session_id(now)
         directory = self._directory / project_of(cwd) / session
         meta = Meta(session=session, cwd=str(cwd), created=now, settings=settings)
@@ -122,7 +122,7 @@ class SessionStore:
         with _reading():
             lines = tuple(read_lines(path, whole_size(path) if size is None else size))
         original = fold(lines)
-        point, now = find_point(lines, at), self._clock.now()
+        point, now = find_point(lines, at), round(self._clock.now(), 3)
         meta = Meta(
             session=new_session_id(now),
             cwd=original.meta.cwd,

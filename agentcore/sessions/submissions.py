@@ -1,16 +1,16 @@
 """The prompts of a session that came under an `Idempotency-Key`: which they were, and what each came to.
 
 A fold like every other: the live session and the one read back from its journal know the same. Bounded: an ended
-prompt is forgotten after KEPT_S, and the oldest go first where there are more than KEPT.
+prompt is forgotten after SUBMISSION_KEPT_S, and the oldest go first where there are more than KEPT.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from agentcore.events import Done, Error
+from agentcore.session import SUBMISSION_KEPT_S
 from agentcore.sessions.records import Prompt
 
-KEPT_S = 600.0  # the promise of the API: ten minutes after the answer
 OPEN = 256  # without an end: more than a queue takes, so that only a damaged journal comes near it
 KEPT = 256  # a prompt in two seconds for ten minutes; each holds its answer's text
 
@@ -82,6 +82,6 @@ class Submissions:
     def _forget(self, now: float) -> None:
         while self._ended:
             key, oldest = next(iter(self._ended.items()))
-            if len(self._ended) <= KEPT and now - oldest.ended <= KEPT_S:
+            if len(self._ended) <= KEPT and now - oldest.ended <= SUBMISSION_KEPT_S:
                 return
             del self._ended[key]

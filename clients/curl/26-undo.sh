@@ -1,6 +1,7 @@
 #!/bin/sh
-# Take back what the last run did to files; once more for the run before. A file that was changed since stays as it is
-# and is told under `skipped`. With `dry` nothing is touched: the answer tells what would be.
+# Take back what the last run did to files; once more for the run before. Runs that left every file as it was are passed
+# over. A file that was changed since stays as it is and is told under `skipped`. With `dry` nothing is touched: the
+# answer tells what would be.
 #
 #   sh 26-undo.sh [SESSION] [dry]
 set -eu

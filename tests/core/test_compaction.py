@@ -329,18 +329,20 @@ async def test_off_is_off_where_a_context_does_not_fit_too(tmp_path: Path, overf
 
 
 async def test_a_conversation_too_long_to_be_summarised_is_told_shorter_and_shorter(tmp_path: Path) -> None:
-    refusal = Turn(refuses=TOO_LONG)
+    refusal, window = Turn(refuses=TOO_LONG), 20_000
     async with house(tmp_path) as home:
+        home.provider.window = window
         live = await home.session()
-        await talk(home, live, 40, SPENT)
-        home.provider.script(say("long words " * 50_000))
-        await home.run(live, "prompt")
+        for number in range(10):  # of each, no more than 4000 characters are told
+            home.provider.script(Turn(content=[Text(text="long word " * 400)]))
+            await home.run(live, f"prompt {number}")
         home.provider.script(refusal, refusal, refusal, SUMMARY, say("Done."))
         events = await home.run(live, "go on")
         sizes = [len(request.messages[-1].text) for request in home.provider.requests[-3:-1]]
     assert (last(events).ok, events[-2].text) == (True, "Done.")
-    assert sizes[0] < WINDOW + 5_000
-    assert sizes[1] < WINDOW / 4 + 5_000
+    told_with = sizes[1] - window // 4  # the request for the summary
+    assert 0 < told_with < 2_000
+    assert sizes[0] == window + told_with
 
 
 async def test_without_any_summary_it_ends_the_run_and_says_why_and_the_session_goes_on(tmp_path: Path) -> None:

@@ -275,6 +275,46 @@ async def test_a_deferred_call_that_nobody_answers_in_time_fails_and_the_run_goe
         assert code_of(refused) == "already_resolved"
 
 
+@pytest.mark.parametrize("noticed_by", ["the clock", "a late answer"])
+async def test_a_deferred_call_that_expires_in_an_interrupted_session_lets_its_run_go_on(
+    tmp_path: Path, noticed_by: str
+) -> None:
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
+        live = await deferred_by_tool(home, expires_after_s=60)
+        journal = next((tmp_path / "data").rglob("journal.jsonl"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if line.startswith(b'{"type":"done"'))
+    journal.write_bytes(b"".join(lines[:at]))  # killed behind its calls, before the run ended `suspended`
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.reload(live.id)
+        assert live.state().interrupted
+        home.provider.script(say("Done."))
+        live.answer_deferred("t-a", "A.", is_error=False)
+        clock.time += 61
+        if noticed_by == "the clock":
+            home.hub.tidy()
+        else:
+            with pytest.raises(Problem) as late:
+                live.answer_deferred("t-c", "too late", is_error=False)
+            assert code_of(late) == "already_resolved"
+        await home.until_idle(live)
+        assert results(home) == [("a", "A.", False), ("b", RAN, False), ("c", EXPIRED, True)]
+        assert home.events(live)[-2].stop_reason == "end_turn"
+
+
+async def test_a_late_answer_to_a_request_of_a_suspended_run_lets_it_go_on_as_well(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
+        live = await unattended(home, expires_after_s=60)
+        clock.time += 61
+        with pytest.raises(Problem) as late:
+            live.answer("perm-1", AnswerBody(allow=True))
+        assert code_of(late) == "permission_expired"
+        await home.until_idle(live)
+        assert home.events(live)[-2].stop_reason == "end_turn"
+
+
 # --- nobody is there ---
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcore.events import PermissionRequest
+from agentcore.events import PermissionRequest, ToolOutputDelta
 from server.schemas import AnswerBody
 from tests.fakes import call, house, kinds, say, use
 
@@ -73,6 +73,21 @@ async def test_reads_run_without_asking_and_side_by_side(tmp_path: Path) -> None
     assert [(start.group, start.position) for start in starts] == [(0, 0), (0, 1)]
     assert ["alpha" in results[0].content, "beta" in results[1].content] == [True, True]
     assert not any(isinstance(event, PermissionRequest) for event in events)
+
+
+async def test_a_cancelled_batch_ends_its_calls_before_its_turn(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        home.provider.script(use(call("bash", "a", command="echo on; sleep 60"), call("bash", "b", command="true")))
+        live.prompt("go")
+        await home.until(live, ToolOutputDelta)
+        assert live.cancel()
+        await home.until_idle(live)
+        events = home.events(live)
+    called = ["tool_start", "tool_end", "tool_end", "turn_end"]
+    assert kinds(events) == [*STARTED, *CALLED, *called, *ENDED]
+    ends = [(event.call_id, event.cancelled, event.turn) for event in events if event.type == "tool_end"]
+    assert ends == [("a", False, 1), ("b", True, 1)]
 
 
 async def test_numbers_are_contiguous_and_in_order(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 from agentcore.errors import StorageUnavailable
 from agentcore.events import NumberedEvent, SessionUpdated
 from agentcore.ports import TextPart
-from agentcore.session import Submission
+from agentcore.session import SUBMISSION_KEPT_S, Submission
 from agentcore.sessions import journal
-from agentcore.sessions.submissions import KEPT_S, OPEN
+from agentcore.sessions.submissions import OPEN
 from server.live import LiveSession
 from server.problems import Problem
 from server.queue import QUEUE_CHARS, QUEUE_LIMIT
@@ -200,7 +200,7 @@ async def test_a_prompt_that_was_removed_answers_its_key_for_ten_minutes_and_pus
         assert removed is not None
         assert removed[1] is not None
         assert removed[1].error.code == "prompt_removed"
-        clock.time += KEPT_S + 1
+        clock.time += SUBMISSION_KEPT_S + 1
         assert live.again(key(str(OPEN - 1))) is None
         assert live.again(key("waits")) is not None
 

@@ -16,7 +16,7 @@ from agentcore.messages import ToolResult
 from server.live import LiveSession
 from server.problems import Problem
 from server.schemas import AnswerBody
-from tests.fakes import House, Turn, call, house, kinds, say, use
+from tests.fakes import FakeClock, House, Turn, call, house, kinds, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -27,10 +27,17 @@ async def idle(live: LiveSession) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def stop_while_asked(root: Path, *, mode: str = "default", waiting: str | None = None) -> str:
+async def stop_while_asked(
+    root: Path,
+    *,
+    mode: str = "default",
+    waiting: str | None = None,
+    clock: FakeClock | None = None,
+    expires_after_s: float | None = None,
+) -> str:
     """A session whose process stopped while its request waited."""
-    async with house(root) as home:
-        live = await home.session(mode=mode)
+    async with house(root, clock=clock) as home:
+        live = await home.session(mode=mode, expires_after_s=expires_after_s)
         home.provider.script(use(call("bash", "c1", command="echo ran")))
         live.prompt("greet")
         await home.until_asked(live)
@@ -72,6 +79,47 @@ async def test_an_answer_that_was_given_is_not_asked_again(tmp_path: Path) -> No
         with pytest.raises(Problem) as refused:
             live.answer("perm-1", AnswerBody(allow=True))
         assert (refused.value.code, refused.value.details) == ("already_resolved", {"resolution": "denied"})
+
+
+@pytest.mark.parametrize("noticed_by", ["the clock", "a late answer"])
+async def test_a_request_that_expires_in_an_interrupted_session_lets_its_run_go_on(
+    tmp_path: Path, noticed_by: str
+) -> None:
+    clock = FakeClock()
+    session = await stop_while_asked(tmp_path, clock=clock, expires_after_s=60)
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.reload(session)
+        home.provider.script(say("Then not."))
+        clock.time += 59
+        home.hub.tidy()
+        assert (live.state().interrupted, live.state().pending_permissions) == (True, 1)
+        clock.time += 2
+        if noticed_by == "the clock":
+            home.hub.tidy()
+        else:
+            with pytest.raises(Problem) as late:
+                live.answer("perm-1", AnswerBody(allow=True))
+            assert late.value.code == "permission_expired"
+        await idle(live)
+        events = home.events(live)
+        assert [event.resolution for event in events if event.type == "permission_resolved"] == ["expired"]
+        assert "tool_start" not in kinds(events)
+        assert events[-2].text == "Then not."
+
+
+async def test_an_interrupted_run_in_which_nothing_expired_waits_for_somebody_to_resume_it(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.session(expires_after_s=60)
+        home.provider.script(Turn(holds=anyio.Event()))
+        live.prompt("question")
+        await home.provider.streaming.wait()
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.reload(live.id)
+        clock.time += 61
+        home.hub.tidy()
+        assert live.state().interrupted
+        assert home.provider.requests == []
 
 
 async def test_a_prompt_ends_an_interrupted_run_and_begins_its_own(tmp_path: Path) -> None:
@@ -159,6 +207,30 @@ async def test_an_interrupted_run_goes_on_with_its_recorded_context(tmp_path: Pa
     assert after.messages[: len(before.messages)] == before.messages
 
 
+async def test_what_changed_meanwhile_is_no_part_of_the_context_of_an_interrupted_run(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.session(system_append="Remember the milk.")
+        home.provider.script(use(call("bash", command="true")))
+        live.prompt("go")
+        await home.until_asked(live)
+        before = home.provider.requests[0]
+    clock.time += 2 * 86_400.0
+    (tmp_path / "work" / "AGENTS.md").write_text("Forget the milk.")
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("Done."))
+        live.answer("perm-1", AnswerBody(allow=True))
+        await idle(live)
+        assert home.provider.requests[0].system == before.system
+        await home.run(live, "and now?")
+        assert home.provider.requests[-1].system == before.system
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.reload(live.id)
+        await home.run(live, "anew")
+        assert home.provider.requests[0].system != before.system  # so it would have shown
+
+
 async def test_history_and_totals_come_from_the_journal(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         live = await home.session(title="A name")
@@ -172,6 +244,15 @@ async def test_history_and_totals_come_from_the_journal(tmp_path: Path) -> None:
         kept = ("id", "title", "cwd", "mode", "usage", "created")
         assert [getattr(state, name) for name in kept] == [getattr(before[0], name) for name in kept]
         assert again.agent.history.transcript.messages == before[1]
+
+
+async def test_times_of_a_session_are_told_to_the_millisecond(tmp_path: Path) -> None:
+    async with house(tmp_path, clock=FakeClock(1_800_000_000.123456)) as home:
+        live = await home.session()
+        await home.run(live, "go")
+        fork, _ = await home.hub.fork(live.id, None, {})
+        for state in (live.state(), fork.state()):
+            assert (state.created, state.modified) == (1_800_000_000.123, 1_800_000_000.123)
 
 
 async def test_numbers_of_a_load_begin_at_the_next_million(tmp_path: Path) -> None:

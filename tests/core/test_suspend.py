@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from agentcore.ports import TextPart
+from server.live import LiveSession
 from server.problems import Problem
 from server.schemas import AnswerBody
 from tests.core.test_queue import busy, of_kind
@@ -42,6 +43,22 @@ async def test_a_run_stops_at_its_border_and_the_rest_is_a_run_of_its_own(tmp_pa
         assert len(home.provider.requests) == 2
         assert (tmp_path / "work" / "ran.txt").read_text() == "once\n"
         assert (dones[-1].turns, of_kind(home.events(live), "turn_start")[-1].turn) == (1, 2)
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+async def test_a_run_that_somebody_suspended_waits_for_somebody_to_resume_it(tmp_path: Path, is_reloaded: bool) -> None:
+    async with house(tmp_path) as home:
+        session = await suspended_at_border(home)
+        if not is_reloaded:
+            check_it_waits(home, await home.reload(session))
+    if is_reloaded:
+        async with house(tmp_path) as home:
+            check_it_waits(home, await home.reload(session))
+
+
+def check_it_waits(home: House, live: LiveSession) -> None:
+    home.hub.tidy()
+    assert (live.state().suspended, live.is_busy) == (True, False)
 
 
 async def test_each_of_the_two_runs_has_its_own_done_and_usage(tmp_path: Path) -> None:
