@@ -23,10 +23,12 @@ from agentcore.events import Cleared, Notice, PermissionRequest, QueuedPrompt, Q
 from agentcore.ids import new_prompt_id, new_run_id
 from agentcore.messages import Message, ToolCall
 from agentcore.notes import undo_note
-from agentcore.permissions.rules import narrowest_rule, parse_rule
+from agentcore.origin import Origin
+from agentcore.permissions.rules import parse_rule
+from agentcore.ports import Hooks, SessionSource
 from agentcore.results import Earlier, RunResult, removed_prompt, result_of
 from agentcore.run import Runner
-from agentcore.session import DeferredCall, Settings, Submission
+from agentcore.session import DeferredCall, Settings, StandingRule, Submission
 from agentcore.sessions.fold import History, OpenRun, accept, begin, keep, updated
 from agentcore.sessions.log import JournalLog
 from agentcore.sessions.records import Begin, Disposition, Note, Prompt
@@ -48,7 +50,8 @@ _NOTHING_TO_UNDO = "Each run of this session left every file as it was, was undo
 class Agent:
     """One conversation. At most one run at a time: the caller sees to that."""
 
-    def __init__(self, session: OpenSession, parts: Parts) -> None:
+    def __init__(self, session: OpenSession, parts: Parts, source: SessionSource = "startup") -> None:
+        """`source` says whether it was begun, loaded or forked."""
         self.id = session.id
         self.log: JournalLog = session.log
         self.attachments = parts.attachments
@@ -56,7 +59,7 @@ class Agent:
         self._parts = parts
         if session.history.run is None:
             session.history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
-        self._runner = Runner(session, parts)
+        self._runner = Runner(session, parts, source)
 
     # --- what it is ---
 
@@ -158,6 +161,10 @@ class Agent:
         """Give a deferred call its result. Raises: StorageUnavailable."""
         self._runner.answer_deferred(call, output, is_error=is_error)
 
+    async def check_output(self, text: str) -> str:
+        """What the guard makes of a text from outside that is about to become a call's result."""
+        return await self._parts.guard.check_output(text)
+
     def submitted(self, submission: Submission) -> Earlier | None:
         """The prompt that came under this key before. Raises: Unprocessable when that was another one."""
         earlier = self.history.submissions.find(submission.key, self._parts.clock.now())
@@ -195,6 +202,7 @@ class Agent:
         self.log.emit(Cleared())
         self.history.transcript.clear()
         self.history.context = None
+        self._runner.hearing.begin_anew()
 
     def add_note(self, text: str) -> None:
         """Let the model learn something with the next prompt; kept across restarts, used once."""
@@ -206,14 +214,28 @@ class Agent:
 
     def grant(self, call_id: str, rule: str, *, settled: bool) -> None:
         """Put a permission rule in force; see SessionGate.grant."""
-        parsed = parse_rule(rule)
-        if parsed is None:
-            raise ValueError(f"no permission rule: {rule[:80]!r}")
-        self._parts.gate.grant(call_id, parsed, settled=settled)
+        self._parts.gate.grant(call_id, parse_rule(rule), settled=settled)
+
+    def adopt(self, rule: str, origin: Origin) -> None:
+        """An allow rule was written into a file of the user's: it is in force, and stands there from now on."""
+        self._parts.gate.standing.adopt(parse_rule(rule, origin))
+
+    def rules(self) -> tuple[StandingRule, ...]:
+        """The permission rules in force, those of files included."""
+        return tuple(self._parts.gate.standing.listed(self.id))
+
+    def revoke(self, rule_id: str) -> bool:
+        """Take back a grant of this session; whether there was one. Raises: StorageUnavailable."""
+        return self._parts.gate.standing.revoke(self.id, rule_id)
+
+    def drop_rule(self, rule_id: str) -> None:
+        """An allow rule was taken out of a file: it is in force no more."""
+        self._parts.gate.standing.drop(rule_id)
 
     def rule_for(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> str:
-        """The narrowest rule that would allow a request's call with this input."""
-        return str(narrowest_rule(ToolCall(id=request.call_id, name=request.tool_name, input=dict(input))))
+        """The narrowest rule that would allow a request's call with this input. Raises: Unprocessable."""
+        call = ToolCall(id=request.call_id, name=request.tool_name, input=dict(input))
+        return self._parts.gate.rule_for(call, self._parts.tools[request.tool_name].spec)
 
     async def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Check an `output_schema` before its prompt is accepted. Raises: BadRequest."""
@@ -259,6 +281,10 @@ class Agent:
     def end_cut_compaction(self) -> None:
         """Say the end of a compaction that the end of a process cut off: the conversation is as it was."""
         self._runner.end_cut_compaction()
+
+    @property
+    def hooks(self) -> Hooks:
+        return self._parts.hooks
 
     def close(self) -> None:
         """Let go of the session. A run that is still going on leaves the journal as a SIGKILL would."""

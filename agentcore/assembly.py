@@ -3,7 +3,7 @@
 Nothing that is made here knows its maker: a closed session is freed without the collector.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
@@ -15,16 +15,22 @@ from agentcore.candidates import Candidate, CoolDowns
 from agentcore.checkpoints.session import SessionCheckpoints
 from agentcore.compaction.compactor import ContextCompactor, Plan, Scene
 from agentcore.context import ModelContext
+from agentcore.events import SessionUpdated
+from agentcore.expansion import Expander
+from agentcore.guard.guard import Guard
 from agentcore.loop import Loop
 from agentcore.messages import ToolCall
 from agentcore.permissions.gate import SessionGate
-from agentcore.ports import Clock, Tool
+from agentcore.ports import Asker, Clock, Hooks, Tool
 from agentcore.retry import Patience
 from agentcore.session import DeferredCall
-from agentcore.sessions.records import Deferral, Prompt
+from agentcore.sessions.fold import updated
+from agentcore.sessions.records import BudgetTold, Deferral, Prompt
 from agentcore.sessions.segments import pattern_of
 from agentcore.sessions.store import OpenSession
+from agentcore.spending import SessionSpending
 from agentcore.structured import OutputSchema, StructuredEnding
+from agentcore.surroundings import Surroundings
 from agentcore.turn import Model, SideModel
 from agentcore.walk import Walk
 
@@ -44,6 +50,14 @@ class Parts:
     attachments: Attachments
     compaction: Plan
     checkpoints: SessionCheckpoints
+    asker: Asker | None
+    """Brings a question about the budget to whoever can answer it."""
+    warn_at: float
+    """The part of a limit of the budget at which a person is told."""
+    hooks: Hooks
+    guard: Guard
+    surroundings: Surroundings
+    expander: Expander
 
 
 class Assembly:
@@ -56,7 +70,7 @@ class Assembly:
         self._side = SideModel(log, history.transcript, history.ledger, clock, patience)
         self._session = session
         self._parts = parts
-        self._context = ModelContext(session, parts.tools, clock)
+        self._context = ModelContext(session, parts.tools, clock, parts.surroundings)
         self._stopping = stopping
 
     def calls(self, ending: StructuredEnding | None) -> Calls:
@@ -73,7 +87,8 @@ class Assembly:
             deferrals.add(deferred)
 
         tools = {**self._parts.tools, **added}
-        return Calls(tools, self._parts.gate, log, history.transcript, clock, deferrals, defer)
+        parts, transcript, ledger = self._parts, history.transcript, history.ledger
+        return Calls(tools, parts.gate, log, transcript, clock, deferrals, defer, ledger, parts.hooks, parts.guard)
 
     def walk(self, candidates: tuple[Candidate, ...], ending: StructuredEnding | None) -> Walk:
         """The way to an answer of one of the candidates. Raises: StorageUnavailable."""
@@ -100,6 +115,8 @@ class Assembly:
             fixed_tokens=context.fixed_tokens,
             journal=pattern_of(session.directory),
             sound_messages=context.sound_messages,
+            hooks=self._parts.hooks,
+            check_summary=self._parts.guard.check_summary,
         )
         return ContextCompactor(scene, self._parts.compaction)
 
@@ -109,7 +126,7 @@ class Assembly:
         calls: Calls,
         ending: StructuredEnding | None,
         must_suspend: Callable[[], bool],
-        deliver: Callable[[], None],
+        deliver: Callable[[], Awaitable[None]],
     ) -> Loop:
         """One run, from wherever the journal says it stands; see Loop."""
         history = self._session.history
@@ -127,6 +144,30 @@ class Assembly:
             deliver=deliver,
             last_stop=history.last_stop,
             ending=ending,
+            hooks=self._parts.hooks,
+            spending=self._spending(),
+        )
+
+    def _spending(self) -> SessionSpending:
+        history, log = self._session.history, self._session.log
+
+        def change(what: SessionUpdated) -> None:
+            log.emit(what)
+            history.settings = updated(history.settings, what)
+
+        def remember(limit: str, amount: float) -> None:
+            log.record(BudgetTold(limit=limit, amount=amount))
+            history.budget_told[limit] = amount
+
+        return SessionSpending(
+            ledger=history.ledger,
+            settings=lambda: history.settings,
+            change=change,
+            log=log,
+            asker=self._parts.asker,
+            warn_at=self._parts.warn_at,
+            told=history.budget_told,
+            remember=remember,
         )
 
 

@@ -6,7 +6,7 @@ a prompt is accepted: a bad attachment leaves no trace of one. Promise: bytes go
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import anyio.to_thread
@@ -43,9 +43,11 @@ class StoredBlob(Value):
 class Attachments:
     """The way in for files of one session."""
 
-    def __init__(self, blobs: Blobs, workspace: Workspace) -> None:
+    def __init__(self, blobs: Blobs, workspace: Workspace, may_read: Callable[[str], bool]) -> None:
+        """`may_read` says whether the rules let the tool `read` at a path without a question; it blocks."""
         self._blobs = blobs
         self._workspace = workspace
+        self._may_read = may_read
 
     async def store(self, data: bytes, media_type: str) -> StoredBlob:
         """Keep an upload. Raises: Unprocessable for what the model could not be shown; StorageUnavailable."""
@@ -82,6 +84,8 @@ class Attachments:
         """The bytes of a file and its name for the model; no link is followed once the path was judged."""
         try:
             real = self._workspace.resolve_readable(path)
+            if not self._may_read(path):
+                raise Unprocessable(f"{path} is not open to this session: a rule keeps it from the tool `read`.")
             with opened_folder(real.parent) as folder, open_regular(folder, real.name or ".") as file:
                 data = file.read(MAX_FILE_BYTES + 1)  # one more: then it is refused as too large
         except OutsideRoots as error:

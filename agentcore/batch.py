@@ -3,37 +3,52 @@
 Authorisation is strictly one after another, in the order of the calls. Consecutive calls that are parallel-safe
 and wait for nobody run side by side; everything else is a barrier. Results keep the order of the calls, a failed
 call cancels no sibling, and a cancelled batch closes every call that has no result yet. A message of the user closes
-those that have not started. What is answered later stays open behind its batch.
+those that have not started. What is answered later stays open behind its batch. A hook that ends the run lets what
+runs beside it finish, and nothing else begin.
 """
 
 from collections import deque
-from collections.abc import Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
+from itertools import count
 
 import anyio
 
 from agentcore.call import Calls, Ready, Refused
-from agentcore.errors import AgentError
+from agentcore.errors import AgentError, RunFailed
 from agentcore.messages import ToolCall
-from agentcore.ports import Later
+from agentcore.ports import Halted, Later
 
 PARALLEL_LIMIT = 8  # the contract's bound on calls side by side
 NOT_STARTED = "interrupted by user"
 SKIPPED = "skipped: the user sent another message"
+HALTED = "not run: a hook of the user ended the run"
+UNUSABLE_HOOK = "not run: a hook put something in the place of a call that cannot be run, and the run ends"
+
+
+_Placed = tuple[int, Ready]
+"""A call that may run, and its place in the batch."""
 
 
 async def run_batch(calls: Calls, turn: int, messages: Sized) -> None:
-    """Run the open calls of the transcript, as long as no messages of the user wait. Raises: StorageUnavailable.
+    """Run the open calls of the transcript, as long as no messages of the user wait.
+
+    Raises: StorageUnavailable; Halted and RunFailed when a hook ends the run: then no call is open any more.
 
     Calls that are still open then are answered later: by a person, or by whom a tool deferred to.
     """
-    waiting, number = deque(calls.undispatched), 0
+    waiting, numbers = deque(calls.undispatched), count()
     try:
         while waiting and not messages:
-            await _run_group(calls, await _next_group(calls, waiting), turn, number)
-            number += 1
+            await _run_group(calls, await _next_group(calls, waiting), turn, numbers)
             await anyio.lowlevel.checkpoint()  # thousands of refusals in a row must not hold up other sessions
     except anyio.get_cancelled_exc_class():
         close_batch(calls, turn, NOT_STARTED)
+        raise
+    except Halted:
+        close_batch(calls, turn, HALTED)
+        raise
+    except RunFailed:
+        close_batch(calls, turn, UNUSABLE_HOOK)
         raise
     if messages:
         skip_undispatched(calls, turn)
@@ -62,8 +77,8 @@ async def _next_group(calls: Calls, waiting: deque[ToolCall]) -> list[ToolCall]:
     return group or [waiting.popleft()]
 
 
-async def _run_group(calls: Calls, group: Sequence[ToolCall], turn: int, number: int) -> None:
-    ready: list[tuple[int, Ready]] = []
+async def _run_group(calls: Calls, group: Sequence[ToolCall], turn: int, numbers: Iterator[int]) -> None:
+    ready: list[_Placed] = []
     for call in group:
         position = calls.position_of(call)
         authorised = await calls.authorise(call)
@@ -71,23 +86,41 @@ async def _run_group(calls: Calls, group: Sequence[ToolCall], turn: int, number:
             calls.refuse(authorised, turn)
         elif not isinstance(authorised, Later):
             ready.append((position, authorised))
-    if len(ready) == 1:
-        position, only = ready[0]
-        await calls.execute(only, turn, number, position)
-    elif ready:
-        await _run_side_by_side(calls, ready, turn, number)
+    first = next(numbers)
+    for place, together in enumerate(_parted(ready)):
+        number = next(numbers) if place else first
+        if len(together) == 1:
+            [(position, only)] = together
+            await calls.execute(only, turn, number, position)
+        else:
+            await _run_side_by_side(calls, together, turn, number)
 
 
-async def _run_side_by_side(calls: Calls, ready: Sequence[tuple[int, Ready]], turn: int, number: int) -> None:
+def _parted(ready: Sequence[_Placed]) -> list[list[_Placed]]:
+    """What may run side by side: all of a group, unless a hook put another tool in the place of one of its calls."""
+    parts: list[list[_Placed]] = []
+    for one in ready:
+        if parts and _is_parallel_safe(one) and _is_parallel_safe(parts[-1][-1]):
+            parts[-1].append(one)
+        else:
+            parts.append([one])
+    return parts
+
+
+def _is_parallel_safe(placed: _Placed) -> bool:
+    return placed[1].tool.spec.parallel_safe
+
+
+async def _run_side_by_side(calls: Calls, ready: Sequence[_Placed], turn: int, number: int) -> None:
     limiter = anyio.Semaphore(PARALLEL_LIMIT)
-    failures: list[AgentError] = []
+    failures: list[AgentError | Halted] = []
 
     async def run_one(position: int, one: Ready) -> None:
         async with limiter:
             await anyio.lowlevel.checkpoint_if_cancelled()  # a free place is taken though the run was cancelled
             try:
                 await calls.execute(one, turn, number, position)
-            except AgentError as failure:
+            except (AgentError, Halted) as failure:
                 failures.append(failure)  # carried out of the group below, the first one as it is
 
     async with anyio.create_task_group() as group:

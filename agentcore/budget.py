@@ -1,8 +1,11 @@
-"""What a run may spend, and what it has spent."""
+"""What a run may spend, and what it and its session have spent.
+
+Everything is added up by the same methods while it happens and when a journal is read.
+"""
 
 from dataclasses import dataclass, field
 
-from agentcore.usage import Usage
+from agentcore.usage import Usage, Used
 
 DEFAULT_MAX_TURNS = 200  # the contract's default; counts model calls, not tools
 DEFAULT_CONTEXT_WINDOW = 128_000  # tokens, where neither provider nor catalogue knows
@@ -32,6 +35,15 @@ class Ledger:
     """The visible text of this run's last assistant message."""
     has_overflowed: bool = False
     """A context of this run did not fit and was compacted: that is done once."""
+    known_usd: float = 0.0
+    """The sum of the prices that are known, of the session."""
+    busy_ms: int = 0
+    """How long the model and tools of the session were at work."""
+    tool_calls: int = 0
+    """Calls of the session that have begun."""
+    _group: int | None = None
+    _group_ms: int = 0
+    """How long the longest call of the last group took: calls of a group run side by side."""
 
     def begin_run(self) -> None:
         self.go_on()
@@ -58,6 +70,30 @@ class Ledger:
         self.total += usage
         self.run_cost_usd = _sum(self.run_cost_usd, cost_usd)
         self.total_cost_usd = _sum(self.total_cost_usd, cost_usd)
+        self.known_usd = round(self.known_usd + (cost_usd or 0.0), 9)
+
+    def asked_model(self, request_ms: int) -> None:
+        """A model call is over, whatever it came to."""
+        self.busy_ms += request_ms
+        self._group = None
+
+    def began_call(self, group: int) -> None:
+        """A tool call has begun, as one of its batch's group."""
+        self.tool_calls += 1
+        if group != self._group:
+            self._group, self._group_ms = group, 0
+
+    def ended_call(self, duration_ms: int) -> None:
+        """A tool call has its result."""
+        more = max(0, duration_ms - self._group_ms)
+        self.busy_ms += more
+        self._group_ms += more
+
+    @property
+    def used(self) -> Used:
+        """What the session has used of its budget."""
+        tokens = self.total.context_tokens
+        return Used(usd=self.known_usd, tokens=tokens, time_s=self.busy_ms / 1000, tool_calls=self.tool_calls)
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -1,29 +1,54 @@
 """What one tool call passes through, from the registry to its result.
 
-The order is fixed: registry, validation, gate, `tool_start` and its barrier, execution, cap, `tool_end`. Whatever
-happens the call gets exactly one result; that of a deferred one comes later, from outside. A tool's failure is a
-result that the model can act on; only a broken journal and cancellation leave this room as exceptions.
+The order is fixed: registry, the hooks before it, validation, gate, `tool_start` and its barrier, execution, the hooks
+after it, cap, `tool_end`. Whatever happens the call gets exactly one result; that of a deferred one comes later, from
+outside, and passes no hook. A tool's failure is a result that the model can act on; only a broken journal,
+cancellation, and a hook that ends the run leave this room as exceptions.
 """
 
 import copy
 import difflib
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import anyio
 from pydantic import BaseModel, ValidationError
 
-from agentcore.caps import OUTPUT_LIMIT_BYTES, cap_output, safe_text
+from agentcore.budget import Ledger
+from agentcore.caps import OUTPUT_LIMIT_BYTES, bounded_input, cap_output, safe_text
 from agentcore.deferrals import Deferrals
+from agentcore.errors import RunFailed
 from agentcore.events import Notice, Todo, ToolEnd, ToolOutputDelta, ToolStart
 from agentcore.messages import ToolCall
-from agentcore.ports import Allow, Clock, Deferred, Deny, EventLog, Gate, Later, Outcome, Tool, ToolError, ToolRoom
+from agentcore.ports import (
+    NO_GUARD,
+    NO_HOOKS,
+    AfterCall,
+    Allow,
+    BeforeCall,
+    Clock,
+    Deferred,
+    Deny,
+    EventLog,
+    Gate,
+    Halted,
+    Hooks,
+    HookSays,
+    Later,
+    Outcome,
+    OutputGuard,
+    Tool,
+    ToolError,
+    ToolRoom,
+)
 from agentcore.session import DeferredCall
 from agentcore.transcript import Transcript
 from agentcore.turn import INTERRUPTED
 
 log = logging.getLogger(__name__)
+
+GUARD_GRACE_S = 2.0  # 400 KB of the worst text
 
 _NEAR_NAMES = 3
 _NAME_CHARS = 64  # what vendors allow a tool's name to have
@@ -37,6 +62,8 @@ class Ready:
     """With the effective input."""
     tool: Tool
     input: BaseModel
+    context: tuple[str, ...] = ()
+    """What hooks said about it, for the model: it goes with the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +76,8 @@ class Refused:
     """It began before the process stopped; its `tool_start` is in the journal."""
     notice: Notice | None = None
     """What people are told besides."""
+    context: tuple[str, ...] = ()
+    """As of `Ready`."""
 
 
 @dataclass(slots=True)
@@ -73,6 +102,9 @@ class Calls:
         clock: Clock,
         deferrals: Deferrals,
         defer: Callable[[ToolCall, str], None],
+        ledger: Ledger,
+        hooks: Hooks = NO_HOOKS,
+        guard: OutputGuard = NO_GUARD,
     ) -> None:
         """`defer` journals that a call's result comes later, under a token, and adds it to `deferrals`."""
         self._tools = tools
@@ -82,6 +114,9 @@ class Calls:
         self._clock = clock
         self._deferrals = deferrals
         self._defer = defer
+        self._hooks = hooks
+        self._ledger = ledger
+        self._guard = guard
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -105,25 +140,60 @@ class Calls:
         return isinstance(checked, Ready) and not await self._gate.needs_answer(checked.call, checked.tool)
 
     async def authorise(self, call: ToolCall) -> Ready | Refused | Later:
-        """Check the call and ask the gate; may wait for a person. With `Later` the call stays open."""
-        checked = self._check(call)
+        """Hear the hooks, check the call and ask the gate; may wait for a person. With `Later` the call stays open.
+
+        Raises: Halted; RunFailed when a hook put something in its place that is no call.
+        """
+        if self._tools.get(call.name) is None or call.input is None:
+            checked = self._check(call)
+            assert isinstance(checked, Refused)
+            return checked
+        heard = await self._hooks.before_call(call)
+        if heard.is_halt:
+            raise Halted
+        decided = await self._decide(call, self._rewritten(call, heard), heard.says)
+        return decided if isinstance(decided, Later) else replace(decided, context=heard.context)
+
+    async def _decide(self, call: ToolCall, effective: ToolCall, says: HookSays) -> Ready | Refused | Later:
+        """`call` is what the model asked for: what is gated about it is gated, whatever a hook made of it."""
+        checked = self._check(effective)
         if isinstance(checked, Refused):
             return checked
-        if await self._gate.needs_answer(checked.call, checked.tool):
+        may_wait = says.verdict == "ask" or effective is not call
+        if may_wait or await self._gate.needs_answer(checked.call, checked.tool):
             await self._log.sync()  # a person may take days: the model's answer must not depend on that
-        match await self._gate.decide(call, checked.call, checked.tool, checked.input):
+        match await self._gate.decide(call, checked.call, checked.tool, checked.input, says):
             case Deny(reason):
-                return Refused(call, reason)
+                return Refused(call, await self._guard.check_output(reason))
             case Later() as later:
                 return later
             case Allow(input=replaced) if replaced is not None:
                 # A person changed the input; it was validated before the answer was taken.
-                return self._check(call.model_copy(update={"input": dict(replaced)}))
+                return self._check(effective.model_copy(update={"input": dict(replaced)}))
             case Allow():
                 return checked
 
+    def _rewritten(self, call: ToolCall, heard: BeforeCall) -> ToolCall:
+        """The call that hooks put in the place of the model's, if any. Raises: RunFailed when it is none."""
+        if heard.tool_name is None and heard.input is None:
+            return call
+        name = call.name if heard.tool_name is None else heard.tool_name
+        if name not in self._tools:
+            raise RunFailed(
+                "invalid_hook_output",
+                f"A hook put the tool {name[:_NAME_CHARS]!r} in the place of {call.name}, and there is no such tool."
+                " Mend the hook.",
+            )
+        input = call.input if heard.input is None else bounded_input(heard.input)
+        if input is None:
+            raise RunFailed(
+                "invalid_hook_output",
+                f"A hook gave {call.name} an input that is no JSON object, or is nested too deeply. Mend the hook.",
+            )
+        return call.model_copy(update={"name": name, "input": input})
+
     async def execute(self, ready: Ready, turn: int, group: int, position: int) -> None:
-        """Run an allowed call to its `tool_end`, or until it is deferred."""
+        """Run an allowed call to its `tool_end`, or until it is deferred. Raises: Halted, when it has its result."""
         call = ready.call
         self._log.emit(
             ToolStart(
@@ -135,27 +205,52 @@ class Calls:
                 position=position,
             )
         )
+        self._ledger.began_call(group)
         started, printed = self._clock.monotonic(), _Printed()
+        outcome: Outcome | Deferred | None = None
+        duration_ms, heard = 0, AfterCall()
+        checked: Outcome | None = None
         try:
             # The last barrier before an irreversible effect: the message that asked for it and what may have happened
             # are on disk, so a crash neither pays for the model's call again nor hides this one.
             await self._log.sync()
             started = self._clock.monotonic()
             outcome = await self._run(ready, turn, printed)
+            duration_ms = self._ms_since(started)
+            if isinstance(outcome, Outcome):
+                heard = await self._hooks.after_call(call, outcome, duration_ms)
+                checked = await self._guard.check_outcome(_as_heard(outcome, heard))
         except anyio.get_cancelled_exc_class():
-            self._finish(call, turn, Outcome(printed.text_with(INTERRUPTED), is_error=True), started)
+            if not isinstance(outcome, Outcome):  # else it has run, and only its hooks or the guard were cut off
+                outcome = Outcome(printed.text_with(INTERRUPTED), is_error=True)
+                duration_ms = self._ms_since(started)
+            self._finish(call, turn, await self._checked_at_last(outcome), duration_ms, ready.context)
             raise
-        if isinstance(outcome, Outcome):
-            self._finish(call, turn, outcome, started)
+        if checked is not None:
+            self._finish(call, turn, checked, duration_ms, (*ready.context, *heard.context))
         else:
+            assert isinstance(outcome, Deferred)
             self._defer(call, outcome.token)
             self._gate.settled(call)
             await self._log.sync()  # whoever has the token may answer from now on, whatever becomes of this process
+        if heard.is_halt:
+            raise Halted
+
+    async def _checked_at_last(self, outcome: Outcome) -> Outcome:
+        """What a call came to that is being cancelled, past the guard; what takes that too long is left out."""
+        if not self._guard.is_on:
+            return outcome
+        with anyio.move_on_after(GUARD_GRACE_S, shield=True):
+            return await self._guard.check_outcome(outcome)
+        return Outcome(INTERRUPTED, is_error=True)
+
+    def _ms_since(self, started: float) -> int:
+        return round((self._clock.monotonic() - started) * 1000)
 
     def answer(self, deferred: DeferredCall, turn: int, outcome: Outcome) -> None:
         """Close a deferred call with what came from outside."""
         call = next(call for call in self.open_calls if call.id == deferred.call_id)
-        self._finish(call, turn, outcome, self._clock.monotonic())
+        self._finish(call, turn, outcome, 0)
 
     def refuse(self, refused: Refused, turn: int) -> None:
         """Close a call that does not run."""
@@ -166,7 +261,7 @@ class Calls:
             turn=turn,
             call_id=refused.call.id,
             tool_name=refused.call.name,
-            output=output,
+            output=_with_context(output, refused.context),
             is_error=True,
             cancelled=not (refused.has_started or self._deferrals.is_deferred(refused.call.id)),
             truncated=truncated,
@@ -200,7 +295,8 @@ class Calls:
         def say(text: str) -> None:
             text = safe_text(text)
             printed.pieces.append(text)
-            self._log.emit(ToolOutputDelta(turn=turn, call_id=ready.call.id, text=text))
+            if not self._guard.is_on:  # nothing is shown that was not checked, and half a number cannot be
+                self._log.emit(ToolOutputDelta(turn=turn, call_id=ready.call.id, text=text))
 
         try:
             with anyio.move_on_after(spec.timeout_s) as scope:
@@ -217,7 +313,9 @@ class Calls:
         note = f"[{spec.name} did not finish within {spec.timeout_s:g} s and was stopped]"
         return Outcome(printed.text_with(note), is_error=True)
 
-    def _finish(self, call: ToolCall, turn: int, outcome: Outcome, started: float) -> None:
+    def _finish(
+        self, call: ToolCall, turn: int, outcome: Outcome, duration_ms: int, context: Sequence[str] = ()
+    ) -> None:
         tool = self._tools.get(call.name)  # a deferred call may outlive its tool
         limit = OUTPUT_LIMIT_BYTES if tool is None else tool.spec.output_limit_bytes
         output, truncated = cap_output(outcome.output, limit)
@@ -229,20 +327,33 @@ class Calls:
             turn=turn,
             call_id=call.id,
             tool_name=call.name,
-            output=output,
+            output=_with_context(output, context),
             attachments=outcome.attachments,
             display=None if outcome.display is None else safe_text(outcome.display),
             is_error=outcome.is_error,
-            duration_ms=round((self._clock.monotonic() - started) * 1000),
+            duration_ms=duration_ms,
             truncated=truncated,
         )
         self._close(call, end)
 
     def _close(self, call: ToolCall, end: ToolEnd) -> None:
         self._log.emit(end)
+        self._ledger.ended_call(end.duration_ms)
         self._transcript.add_result(end.result())
         self._deferrals.settle(call.id)
         self._gate.settled(call)
+
+
+def _as_heard(outcome: Outcome, heard: AfterCall) -> Outcome:
+    """What hooks left of it. Where they replaced it nothing is shown besides: it may be what they took out."""
+    if heard.output is None:
+        return outcome
+    return replace(outcome, output=heard.output, display=None, attachments=())
+
+
+def _with_context(output: str, context: Sequence[str]) -> str:
+    """The capped output, and behind it, whole, what hooks said: their texts have a bound of their own."""
+    return "\n\n".join(part for part in (output, *context) if part)
 
 
 def _explain(name: str, error: ValidationError) -> str:

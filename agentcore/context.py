@@ -18,19 +18,23 @@ from agentcore.sessions.fold import mended
 from agentcore.sessions.records import Context, Repair
 from agentcore.sessions.store import OpenSession
 from agentcore.structured import StructuredEnding
+from agentcore.surroundings import Surroundings
 from agentcore.validator import Validator
 
 
 class ModelContext:
     """Of one conversation, for all of its runs."""
 
-    def __init__(self, session: OpenSession, tools: Mapping[str, Tool], clock: Clock) -> None:
+    def __init__(
+        self, session: OpenSession, tools: Mapping[str, Tool], clock: Clock, surroundings: Surroundings
+    ) -> None:
         self._session = session.id
         self._log = session.log
         self._history = session.history
         self._blobs = session.blobs
         self._tools = tools
         self._clock = clock
+        self._surroundings = surroundings
         self._validator = Validator()
 
     def request_maker(self, ending: StructuredEnding | None) -> Callable[[Candidate], ModelRequest]:
@@ -81,8 +85,10 @@ class ModelContext:
         """What the model is told first; made and journaled once per fresh context."""
         history = self._history
         if history.context is None:
-            system = system_prompt(Path(history.meta.cwd), self._clock.now(), history.settings.system_append)
-            tools = tuple(self._tools[name].spec.definition() for name in sorted(self._tools))
+            around, append = self._surroundings, history.settings.system_append
+            system = system_prompt(Path(history.meta.cwd), self._clock.now(), append, around.said)
+            names = [name for name in sorted(self._tools) if name != "skill" or around.index.has_any_for_model]
+            tools = tuple(self._tools[name].spec.definition() for name in names)
             history.context = Context(system=system, tools=tools)
             self._log.record(history.context)
         return history.context

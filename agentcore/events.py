@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
 from agentcore.messages import Attachment, Block, Message, Text, ToolResult
-from agentcore.usage import Usage
+from agentcore.usage import Budget, Usage
 from agentcore.values import Value
 
-Mode = Literal["default", "accept-edits", "plan", "deny", "yolo"]
+Mode = Literal["default", "accept-edits", "plan", "auto", "deny", "yolo"]
 Unattended = Literal["wait", "deny", "defer"]
 StopReason = Literal[
     "blocked",
@@ -93,6 +93,8 @@ class SessionUpdated(Event):
     temperature: float | None = None
     system_append: str | None = None
     expires_after_s: float | None = None
+    budget: Budget | None = None
+    """All limits as they are now."""
     by: str | None = None
     """Who changed it: `client`, or the request that carried the change (`perm-3`)."""
 
@@ -329,9 +331,11 @@ class PermissionRequest(Event):
     request_id: str
     kind: RequestKind
     call_id: str
+    """Empty where no call asks: kind `budget`."""
     tool_name: str
     input: dict[str, JsonValue]
-    """The effective input: what would run."""
+    """The effective input: what would run. Kind `budget`: `limit` (`usd`, `tokens`, `time_s` or `tool_calls`), its
+    `amount`, what is `used` of it, the `calls` that wait to be run, and what an allow `raises_to`."""
     digest: str
     """SHA-256 (hex) over tool name and effective input; send it back to prove what was shown."""
     reasons: tuple[str, ...] = ()
@@ -342,6 +346,7 @@ class PermissionRequest(Event):
     expires_at: float | None = None
     """Unix time in seconds."""
     options: tuple[str, ...] | None = None
+    """What one question lets choose from; several questions have theirs in `input.questions`."""
 
 
 class PermissionResolved(Event):
@@ -354,6 +359,8 @@ class PermissionResolved(Event):
     reason: str | None = None
     mode: Mode | None = None
     """The mode that the approval of a plan switches to."""
+    budget: Budget | None = None
+    """All limits, as the answer to a request of the kind `budget` raised them."""
     answer: JsonValue = None
     updated_input: dict[str, JsonValue] | None = None
 
@@ -374,14 +381,25 @@ class Notice(Event):
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning"]
     code: str
-    """For programs. Known are, and more may come: `command_not_covered` (what a command changed cannot be undone),
-    `compaction_failed` (the run goes on uncompacted), `cut_at_max_tokens` (the answer reached its limit of tokens),
-    `files_left_out` (the oldest pictures and documents are no longer shown to the model),
-    `journal_repaired` (a torn last line was cut off), `mode_not_allowed` (the session fell back to mode default),
-    `model_cooling_down` (a model that failed lately is passed over), `model_failover` (the run goes on with another
-    model), `model_retry` (a model call is made again), `refused` (the model would not answer), `rule_not_persisted`
-    (what was allowed for good holds for this session alone), `transcript_repaired` (what no vendor takes was mended),
-    `unknown_tool` (the model called a tool that there is not)."""
+    """For programs. Known are, and more may come: `approval_needed` (hooks or MCP servers of the repository wait for a
+    person), `budget_unpriced` (a model call has no known price, so the limit in dollars holds for the others alone),
+    `budget_warning` (a limit of the budget is nearly reached), `command_not_covered` (what a command changed cannot be
+    undone), `compaction_blocked` (a hook wants the context to stay as it is), `compaction_failed` (the run goes on
+    uncompacted), `cut_at_max_tokens` (the answer reached its limit of tokens), `files_left_out` (the oldest pictures
+    and documents are no longer shown to the model), `guard_found` (personal data or secrets were kept from the model),
+    `hook_failed` (a hook failed, was late or printed what means nothing, and decided nothing), `hook_message` (what a
+    hook tells the user), `hook_stopped` (a hook ended the run), `instructions_ignored` (an instruction file, an import
+    or a skill is left out or cut), `journal_repaired` (a torn last line was cut off),
+    `mention_ignored` (a file that a prompt mentions is not shown to the model),
+    `mode_not_allowed` (the session fell back to mode default), `model_cooling_down` (a model that failed lately is
+    passed over), `model_failover` (the run goes on with another model), `model_retry` (a model call is made again),
+    `prompt_blocked` (a hook or the guard kept a prompt from the model), `refused` (the model would not answer),
+    `rule_not_persisted` (what was allowed for good holds for this session alone), `settings_ignored` (something around
+    the session, in a settings file, has no effect or is broken), `skill_aborted` (a skill that a prompt calls was not
+    used),
+    `stop_hook_overruled` (a Stop hook has made the run go on often enough),
+    `transcript_repaired` (what no vendor takes was mended), `unknown_tool` (the model called a tool that there is
+    not)."""
     text: str
 
 
@@ -393,7 +411,8 @@ class Error(Event):
     """For programs. Known are, and more may come. Of the model's vendor: `auth`, `cancelled`, `invalid_request`,
     `network`, `not_found` (no such model), `overloaded`, `quota` (no credit), `rate_limit`, `request_too_large`,
     `server_error`, `stalled` (nothing new for too long), `stream_truncated`, `tool_use_failed`. Of the conversation:
-    `context_window_exceeded`, `invalid_structured_output`, `missing_tool_call`, `unexpected_stop_reason`. Of this
+    `context_window_exceeded`, `invalid_hook_output` (a hook put in the place of a call what is none),
+    `invalid_structured_output`, `missing_tool_call`, `unexpected_stop_reason`. Of this
     server: `bad_request` (there is no such model any more), `internal`, `prompt_removed` (it was taken off the queue),
     `storage_unavailable`."""
     text: str

@@ -1,9 +1,11 @@
-"""The system prompt of a session: who the model is, where it works, and how its tools are meant.
+"""The system prompt of a session: who the model is, where it works, how its tools are meant, and what people wrote.
 
-Made once per fresh context and then never changed, so that every later request hits the provider's cache.
+Made once per fresh context and then never changed, so that every later request hits the provider's cache. The parts
+come in a fixed order, what changes least first; a part that is empty leaves no trace.
 """
 
 import platform
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,10 +23,52 @@ Platform: {system}
 Date: {date}
 """
 
+_INSTRUCTIONS = """\
 
-def system_prompt(cwd: Path, now_s: float, append: str | None = None) -> str:
-    """The system prompt; `append` is what the session's creator adds."""
+# Instructions
+
+People wrote these files for work in this project. Follow them; a file of a deeper folder goes before one above it, \
+and what the user asks for goes before all of them.
+
+{text}
+"""
+
+_SKILLS = """\
+
+# Skills
+
+Ready-made instructions. When a task is what one of them is for, load it with the tool `skill` before you begin.
+
+{text}
+"""
+
+_MEMORY = """\
+
+# Memory
+
+Notes that you kept with the tool `memory` in earlier sessions. They may be out of date: check what you build on.
+
+{text}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What people and earlier sessions have to say to a model; see `instruction_files`, `skills`, `memory`."""
+
+    instructions: str = ""
+    skills: str = ""
+    memory: str = ""
+
+
+NOTHING_SAID = Said()
+
+
+def system_prompt(cwd: Path, now_s: float, append: str | None = None, said: Said = NOTHING_SAID) -> str:
+    """The system prompt; `append` is what the session's creator adds, and comes last."""
     text = _PROMPT.format(
         cwd=cwd, system=platform.system().lower(), date=datetime.fromtimestamp(now_s, UTC).date().isoformat()
     )
+    parts = ((_INSTRUCTIONS, said.instructions), (_SKILLS, said.skills), (_MEMORY, said.memory))
+    text += "".join(frame.format(text=part) for frame, part in parts if part)
     return f"{text}\n{append}\n" if append else text

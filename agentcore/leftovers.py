@@ -60,7 +60,7 @@ def _end_model_call(history: History, log: EventLog, turn: int) -> None:
 def _close_cut_calls(history: History, calls: Calls, repeatable: Set[str]) -> None:
     """Close the calls that had begun, but for those whose tool may run again."""
     for call in calls.open_calls:
-        if call.id in history.started and call.name not in repeatable:
+        if history.started.get(call.id, call.name) not in repeatable and call.id in history.started:
             calls.refuse(Refused(call, UNKNOWN_OUTCOME, has_started=True), history.ledger.turn)
 
 

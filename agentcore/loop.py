@@ -5,27 +5,30 @@ through the models, the calls and a log. Where it stands is read off the transcr
 and goes on with one that a crash interrupted.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import anyio.lowlevel
 
-from agentcore.batch import close_batch, run_batch
+from agentcore.batch import NOT_STARTED, close_batch, run_batch
 from agentcore.budget import Ledger, Limits
 from agentcore.call import Calls
 from agentcore.errors import ProviderError, RunFailed
-from agentcore.events import StopReason, TurnEnd, TurnStart, UserMessage
+from agentcore.events import Notice, StopReason, TurnEnd, TurnStart, UserMessage
 from agentcore.ids import new_message_id
 from agentcore.inbox import Inbox
-from agentcore.messages import Message, Text
-from agentcore.ports import Compactor, Ending, EventLog
+from agentcore.messages import Message, Text, ToolCall, ToolResult
+from agentcore.ports import NO_HOOKS, Compactor, Ending, EventLog, Halted, Heard, Hooks, Spending
 from agentcore.stops import OVERFLOW, Next, Verdict, judge
 from agentcore.transcript import Transcript
 from agentcore.turn import CANCELLED, FAILED
 from agentcore.walk import Paused, Walk
 
+MAX_SENT_ON = 5  # the contract's bound on how often Stop hooks make a run go on
 TURN_BUDGET_EXHAUSTED = "turn_budget_exhausted: not run, because this was the last model call that the run may make"
+BUDGET_EXHAUSTED = "budget_exhausted: not run, because the budget of the session is used up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +47,24 @@ class Loop:
     """Makes room at the head of each turn, and once where the context did not fit."""
     inbox: Inbox[Any]
     """What the user says meanwhile; shut when the run ends."""
-    deliver: Callable[[], None]
+    deliver: Callable[[], Awaitable[None]]
     """Bring what waits in the inbox into the transcript."""
     must_suspend: Callable[[], bool]
     """Asked before each turn is counted."""
+    spending: Spending
+    """Asked before each turn and before each batch."""
     last_stop: str = ""
     """Why the model stopped in the turn that a crash or a suspension interrupted."""
     ending: Ending | None = None
     """Asked before the run ends well; None: whatever the model says is its answer."""
+    hooks: Hooks = NO_HOOKS
 
 
 async def run_loop(loop: Loop) -> StopReason:
     """Run turns until one ends the run; return why.
 
-    Raises: ProviderError, RunFailed, StorageUnavailable, and Paused when it was told to stop: at a turn's border, or
-    while it waits to ask a model again.
+    Raises: ProviderError, RunFailed, StorageUnavailable, Halted by a hook, and Paused when it was told to stop: at a
+    turn's border, or while it waits to ask a model again.
     """
     last = loop.transcript.last
     reason: StopReason | None = None
@@ -68,38 +74,72 @@ async def run_loop(loop: Loop) -> StopReason:
         reason = _end_of(loop.last_stop, last)
     elif _is_answered(loop):
         reason = "end_turn"
-    while reason is None or await _is_sent_back(loop, reason) or (reason == "end_turn" and loop.inbox):
+    sent_on = 0
+    while True:
+        if reason == "end_turn" and await _is_sent_back(loop):
+            reason = None
+        elif reason == "end_turn" and not loop.inbox and await _is_sent_on(loop, sent_on):
+            reason, sent_on = None, sent_on + 1
+        if reason is not None and not (reason == "end_turn" and loop.inbox):
+            break
         await anyio.lowlevel.checkpoint_if_cancelled()  # it may have come during a sync, which hears nothing
-        if loop.must_pause():
-            raise Paused
-        if loop.must_suspend():
-            reason = "suspended"
-        elif loop.ledger.turns >= loop.limits.max_turns:
-            reason = "max_turns"
-        else:
-            loop.deliver()
+        reason = _at_border(loop) or await loop.spending.stop() or _at_border(loop)  # a person may have taken days
+        if reason is None:
+            await loop.deliver()
             reason = await _turn(loop)
     loop.inbox.shut()  # in the step of the last look: whoever is refused from now on begins a run instead
     return reason
+
+
+def _at_border(loop: Loop) -> StopReason | None:
+    """Why no further turn begins, if none does. Raises: Paused."""
+    if loop.must_pause():
+        raise Paused
+    if loop.must_suspend():
+        return "suspended"
+    return "max_turns" if loop.ledger.turns >= loop.limits.max_turns else None
 
 
 def _is_answered(loop: Loop) -> bool:
     return loop.ending is not None and loop.ending.is_answered(loop.transcript.messages)
 
 
-async def _is_sent_back(loop: Loop, reason: StopReason) -> bool:
+async def _is_sent_back(loop: Loop) -> bool:
     """Whether the model has to answer again, because what it said may not end the run; it is told why."""
-    if reason != "end_turn" or loop.ending is None or _is_answered(loop):
+    if loop.ending is None or _is_answered(loop):
         return False
-    last = loop.transcript.last
-    answer = last.text if last is not None and last.role == "assistant" else ""
-    objection = await loop.ending.objection(answer, loop.walk.answered_by)
+    objection = await loop.ending.objection(_answer(loop), loop.walk.answered_by)
     if objection is None:
         return False
-    message = UserMessage(id=new_message_id(), content=(Text(text=objection),), source="hook")
+    _say(loop, objection)
+    return True
+
+
+async def _is_sent_on(loop: Loop, sent_on: int) -> bool:
+    """Whether the user's hooks make the model go on, though it is done; it is told why. Raises: Halted."""
+    heard = await loop.hooks.stopping(_answer(loop), is_continued=sent_on > 0)
+    if heard.is_halt:
+        raise Halted
+    if not heard.context:
+        return False
+    if sent_on >= MAX_SENT_ON:
+        text = f"The run ends, though a Stop hook would have it go on: it has done so {MAX_SENT_ON} times."
+        loop.log.emit(Notice(level="warning", code="stop_hook_overruled", text=text))
+        return False
+    _say(loop, *heard.context)
+    return True
+
+
+def _answer(loop: Loop) -> str:
+    last = loop.transcript.last
+    return last.text if last is not None and last.role == "assistant" else ""
+
+
+def _say(loop: Loop, *texts: str) -> None:
+    """Tell the model something in the user's place."""
+    message = UserMessage(id=new_message_id(), content=tuple(Text(text=text) for text in texts), source="hook")
     loop.log.emit(message)
     loop.transcript.add_user(message.id, message.content)
-    return True
 
 
 async def _turn(loop: Loop) -> StopReason | None:
@@ -174,7 +214,41 @@ async def _tool_round(loop: Loop, turn: int) -> StopReason | None:
     if turn >= loop.limits.max_turns:
         close_batch(loop.calls, turn, TURN_BUDGET_EXHAUSTED)  # no turn is left to read the results
         return "max_turns"
+    stop = await _stop_before_batch(loop, turn)
+    if stop is not None:
+        return stop
     await run_batch(loop.calls, turn, loop.inbox)
     if loop.calls.open_calls:
         return "suspended"
-    return "end_turn" if _is_answered(loop) else None
+    heard = await loop.hooks.after_batch(_last_batch(loop.transcript))
+    if _is_answered(loop):
+        return _unless_halted(heard, "end_turn")
+    if heard.context:
+        _say(loop, *heard.context)
+    return _unless_halted(heard, None)
+
+
+async def _stop_before_batch(loop: Loop, turn: int) -> StopReason | None:
+    """Keep the calls that wait to be run within the budget; without one they are closed, unless they wait on."""
+    try:
+        stop = await loop.spending.stop(len(loop.calls.undispatched))
+    except anyio.get_cancelled_exc_class():
+        close_batch(loop.calls, turn, NOT_STARTED)
+        raise
+    if stop == "budget":
+        close_batch(loop.calls, turn, BUDGET_EXHAUSTED)
+    return stop
+
+
+def _unless_halted(heard: Heard, reason: StopReason | None) -> StopReason | None:
+    """Raises: Halted."""
+    if heard.is_halt or heard.blocked is not None:
+        raise Halted
+    return reason
+
+
+def _last_batch(transcript: Transcript) -> list[tuple[ToolCall, ToolResult]]:
+    """The calls of the last message of the model, with their results."""
+    assistant, results = transcript.messages[-2:]
+    found = {block.call_id: block for block in results.content if isinstance(block, ToolResult)}
+    return [(call, found[call.id]) for call in assistant.tool_calls]

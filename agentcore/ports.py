@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from pydantic import BaseModel, JsonValue
 
 from agentcore.caps import OUTPUT_LIMIT_BYTES
-from agentcore.events import Event, Mode, Notice, RequestKind, Scope
-from agentcore.messages import Attachment, Block, Message, ToolCall
+from agentcore.events import CompactionTrigger, Event, Mode, Notice, RequestKind, Scope, StopReason
+from agentcore.messages import Attachment, Block, Message, ToolCall, ToolResult
 from agentcore.usage import Usage
 from agentcore.values import Value
 
@@ -172,6 +172,8 @@ class ToolSpec:
     input: type[BaseModel]
     read_only: bool = False
     """Changes nothing: runs without asking."""
+    read_only_actions: frozenset[str] = frozenset()
+    """Values of the input field `action` with which it changes nothing, though with others it does."""
     parallel_safe: bool = False
     """May run beside other calls of the same batch."""
     timeout_s: float | None = 120.0
@@ -184,6 +186,11 @@ class ToolSpec:
     """A longer result keeps head and tail only."""
     asks: RequestKind | None = None
     """Always ask a person, with this kind of request, whatever the mode (a plan, a question)."""
+
+    def only_reads(self, input: Mapping[str, JsonValue] | None) -> bool:
+        """Whether a call with this valid input changes nothing."""
+        action = (input or {}).get("action")
+        return self.read_only or (isinstance(action, str) and action in self.read_only_actions)
 
     def definition(self) -> ToolDefinition:
         schema = self.input.model_json_schema()
@@ -296,6 +303,39 @@ class Checkpoints(Protocol):
         ...
 
 
+# --- guard --------------------------------------------------------------------------------------------------------
+
+
+class OutputGuard(Protocol):
+    """Looks at what a call says before the model, or anybody, is shown it."""
+
+    @property
+    def is_on(self) -> bool:
+        """While it is, no output of a running call is shown."""
+        ...
+
+    async def check_outcome(self, outcome: Outcome) -> Outcome:
+        """The result with what must not get through replaced."""
+        ...
+
+    async def check_output(self, text: str) -> str:
+        """The same for a text of a hook, a person or the outside."""
+        ...
+
+
+class _NoGuard:
+    is_on = False
+
+    async def check_outcome(self, outcome: Outcome) -> Outcome:
+        return outcome
+
+    async def check_output(self, text: str) -> str:
+        return text
+
+
+NO_GUARD: OutputGuard = _NoGuard()
+
+
 # --- permission ---------------------------------------------------------------------------------------------------
 
 
@@ -321,12 +361,25 @@ class Later:
 Decision: TypeAlias = Allow | Deny | Later
 
 
+@dataclass(frozen=True, slots=True)
+class HookSays:
+    """What the user's hooks said about a call before it is decided; the strictest of them counts."""
+
+    verdict: Literal["deny", "defer", "ask", "allow"] | None = None
+    reason: str = ""
+
+
+UNHOOKED = HookSays()
+
+
 class Gate(Protocol):
     async def needs_answer(self, call: ToolCall, tool: Tool) -> bool:
         """Whether `decide` would wait for a person. Changes nothing."""
         ...
 
-    async def decide(self, original: ToolCall, effective: ToolCall, tool: Tool, input: BaseModel) -> Decision:
+    async def decide(
+        self, original: ToolCall, effective: ToolCall, tool: Tool, input: BaseModel, says: HookSays = UNHOOKED
+    ) -> Decision:
         """Decide about a valid call; may wait for a person for as long as it takes."""
         ...
 
@@ -345,6 +398,10 @@ class Ask:
     reasons: tuple[str, ...]
     suggested_rules: tuple[str, ...]
     display: str | None = None
+    is_put_off: bool = False
+    """Nobody waits for the answer now: the call stays open, and the run goes on with it later."""
+    needs_person: bool = False
+    """No rule could allow it, and no hook can: what allows it is a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,14 +418,231 @@ class Answer:
     updated_input: Mapping[str, JsonValue] | None = None
 
 
+class Judge(Protocol):
+    """The model that is asked in mode `auto` before a person is."""
+
+    async def objection(self, call: ToolCall, prompts: Sequence[str]) -> str | None:
+        """Why a person should look at a call; None where it plainly serves what the user said.
+
+        `prompts` are the user's last ones, and all that it may know besides the call. Raises: ProviderError.
+        """
+        ...
+
+
 class Asker(Protocol):
     """Brings a question to whoever can answer it."""
 
-    def was_asked(self, call_id: str) -> bool:
-        """Whether a request of this call is open, or was answered, since before the process was started."""
+    def was_asked(self, call_id: str, digest: str | None = None) -> bool:
+        """Whether a request of this call is open, or was answered, since before the process was started.
+
+        With a `digest` one about just that counts: hooks that run again may have made another call of it.
+        """
         ...
 
     async def ask(self, question: Ask) -> Answer | Later: ...
+
+
+# --- hooks --------------------------------------------------------------------------------------------------------
+
+SessionSource: TypeAlias = Literal["startup", "resume", "clear", "compact", "fork"]
+"""What a fresh context comes from."""
+
+
+class Halted(Exception):
+    """A hook said `continue: false`: the run ends `hook_stopped`, and nothing more of it happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the user's hooks said at a moment of a run."""
+
+    context: tuple[str, ...] = ()
+    """For the model: each text as it is told, marked as a hook's."""
+    blocked: str | None = None
+    """Why that which is about to happen must not; None: it may."""
+    is_halt: bool = False
+    """The run ends here; see `Halted`."""
+    title: str | None = None
+    """What the session is to be called."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeCall:
+    """What hooks said about a call that the model asked for."""
+
+    says: HookSays = UNHOOKED
+    tool_name: str | None = None
+    """The tool that is to run in its place; nobody has looked yet whether there is one."""
+    input: JsonValue = None
+    """What replaces the whole input; nobody has looked yet whether it is an object. None: nothing does."""
+    context: tuple[str, ...] = ()
+    """As `Heard.context`; it comes with the call's result."""
+    is_halt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AfterCall:
+    """What hooks said about what a call came to."""
+
+    output: str | None = None
+    """What replaces all that the tool said; None: nothing does."""
+    context: tuple[str, ...] = ()
+    is_halt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run that is about to have its `done`."""
+
+    run_id: str
+    prompt_id: str
+    stop_reason: StopReason
+    text: str
+    """What the model said last."""
+    turns: int
+
+
+UNHEARD = Heard()
+
+
+class Hooks(Protocol):
+    """The user's hooks at the named moments of a run. Nothing they do raises; what goes wrong with one is a notice.
+
+    They are told people's words themselves: `systemMessage`, `stopReason`, and why a prompt was blocked, are notices.
+    """
+
+    @property
+    def has_prompt_hooks(self) -> bool:
+        """Whether anything is heard about prompts: then none may reach the model unheard."""
+        ...
+
+    @property
+    def has_end_hooks(self) -> bool:
+        """Whether anything is heard about the session's end: else it takes no time."""
+        ...
+
+    async def session_started(self, source: SessionSource) -> Heard:
+        """A fresh context begins with this run."""
+        ...
+
+    async def prompt_submitted(self, text: str) -> Heard:
+        """A person's prompt is about to reach the model; `blocked` erases it."""
+        ...
+
+    async def before_call(self, call: ToolCall) -> BeforeCall:
+        """The model asked for a call of a tool that there is."""
+        ...
+
+    async def permission_request(self, question: Ask) -> Answer | None:
+        """A person is about to be asked; None: they are. Raises: Halted."""
+        ...
+
+    async def after_call(self, call: ToolCall, outcome: Outcome, duration_ms: int) -> AfterCall:
+        """A call has run, well or not."""
+        ...
+
+    async def after_batch(self, results: Sequence[tuple[ToolCall, ToolResult]]) -> Heard:
+        """All calls of a message have their results; `blocked` ends the run before the model is asked again."""
+        ...
+
+    async def stopping(self, text: str, *, is_continued: bool) -> Heard:
+        """The run would end with this text; `blocked` and `context` send the model on.
+
+        `is_continued`: it was sent on by such a hook before.
+        """
+        ...
+
+    async def stop_failed(self, code: str, text: str) -> None:
+        """The run ends with this error."""
+        ...
+
+    async def compacting(self, trigger: CompactionTrigger) -> Heard:
+        """The context is about to be summarised; `blocked` leaves it as it is."""
+        ...
+
+    async def compacted(self, trigger: CompactionTrigger, summary: str) -> Heard:
+        """The summary is in its place."""
+        ...
+
+    async def run_ended(self, run: EndedRun) -> None:
+        """The run is over, whatever happened. Little time is given to it where somebody cancelled the run."""
+        ...
+
+    def run_left(self, run: EndedRun) -> None:
+        """As `run_ended`, for a run that nobody goes on with; it does not wait."""
+        ...
+
+    def notify(self, kind: str, message: str) -> None:
+        """A person is needed (`permission_prompt`, `idle_prompt`); it does not wait."""
+        ...
+
+    async def session_ended(self, reason: str) -> None:
+        """The session is closed, or begins anew (`clear`); in at most the time that SessionEnd hooks share."""
+        ...
+
+    async def subagent_started(self, agent_id: str, agent_type: str) -> Heard: ...
+
+    async def subagent_stopping(self, agent_id: str, agent_type: str, text: str, *, is_continued: bool) -> Heard:
+        """As `stopping`, of a subagent."""
+        ...
+
+
+class NoHooks:
+    """There are none. Satisfies the Hooks port."""
+
+    has_prompt_hooks = False
+    has_end_hooks = False
+
+    async def session_started(self, source: SessionSource) -> Heard:
+        return UNHEARD
+
+    async def prompt_submitted(self, text: str) -> Heard:
+        return UNHEARD
+
+    async def before_call(self, call: ToolCall) -> BeforeCall:
+        return BeforeCall()
+
+    async def permission_request(self, question: Ask) -> Answer | None:
+        return None
+
+    async def after_call(self, call: ToolCall, outcome: Outcome, duration_ms: int) -> AfterCall:
+        return AfterCall()
+
+    async def after_batch(self, results: Sequence[tuple[ToolCall, ToolResult]]) -> Heard:
+        return UNHEARD
+
+    async def stopping(self, text: str, *, is_continued: bool) -> Heard:
+        return UNHEARD
+
+    async def stop_failed(self, code: str, text: str) -> None:
+        return None
+
+    async def compacting(self, trigger: CompactionTrigger) -> Heard:
+        return UNHEARD
+
+    async def compacted(self, trigger: CompactionTrigger, summary: str) -> Heard:
+        return UNHEARD
+
+    async def run_ended(self, run: EndedRun) -> None:
+        return None
+
+    def run_left(self, run: EndedRun) -> None:
+        return None
+
+    def notify(self, kind: str, message: str) -> None:
+        return None
+
+    async def session_ended(self, reason: str) -> None:
+        return None
+
+    async def subagent_started(self, agent_id: str, agent_type: str) -> Heard:
+        return UNHEARD
+
+    async def subagent_stopping(self, agent_id: str, agent_type: str, text: str, *, is_continued: bool) -> Heard:
+        return UNHEARD
+
+
+NO_HOOKS = NoHooks()
 
 
 # --- what comes to a run from outside ---
@@ -395,6 +669,20 @@ class Ending(Protocol):
         """What to tell the model in place of ending with this text. Raises: RunFailed when that is of no use.
 
         `model` (`provider/model`) is named in the sentence of that error.
+        """
+        ...
+
+
+# --- what a session may use ---
+
+
+class Spending(Protocol):
+    """Keeps a session within its budget."""
+
+    async def stop(self, calls: int = 0) -> Literal["budget", "suspended"] | None:
+        """Why the run must not go on to a model call, or to so many tool calls; None: it may.
+
+        May wait for a person for as long as it takes. Raises: StorageUnavailable.
         """
         ...
 

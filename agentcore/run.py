@@ -5,6 +5,7 @@ happens in a run, it ends with exactly one `done` - unless the process stops, an
 """
 
 import logging
+from collections.abc import Sequence
 
 import anyio
 from pydantic import JsonValue
@@ -12,17 +13,19 @@ from pydantic import JsonValue
 from agentcore import leftovers
 from agentcore.assembly import Assembly, Parts, ending_of
 from agentcore.batch import NOT_STARTED, close_batch
+from agentcore.candidates import Candidate
 from agentcore.caps import safe_text
 from agentcore.errors import BadRequest, ProviderError, RunFailed, StorageUnavailable, Unprocessable
 from agentcore.events import Done, Error, QueueUpdate, StopReason, UserMessage
+from agentcore.hearing import Hearing
 from agentcore.ids import new_run_id
 from agentcore.loop import run_loop
 from agentcore.messages import Message
-from agentcore.notes import with_notes
-from agentcore.ports import Outcome
+from agentcore.opening import Opening
+from agentcore.ports import Halted, Outcome, SessionSource
 from agentcore.results import RunResult, result_of
 from agentcore.session import DeferredCall
-from agentcore.sessions.fold import OpenRun, begin, end
+from agentcore.sessions.fold import OpenRun, begin, end, said
 from agentcore.sessions.records import Begin
 from agentcore.sessions.store import OpenSession
 from agentcore.structured import StructuredEnding
@@ -36,18 +39,24 @@ _INTERNAL = Error(code="internal", text="The run failed; the server's log has th
 class Runner:
     """Runs one conversation's runs, one at a time."""
 
-    def __init__(self, session: OpenSession, parts: Parts) -> None:
+    def __init__(self, session: OpenSession, parts: Parts, source: SessionSource) -> None:
         self.id = session.id
         self.log = session.log
         self.history = session.history
         self._parts = parts
         self._stopping = anyio.Event()
         self._assembly = Assembly(session, parts, self._stopping)
+        self.hearing = Hearing(session, parts.hooks, source)
+        self._opening = Opening(
+            session.history, session.log, self.hearing, parts.surroundings, parts.expander, parts.guard
+        )
         self._ending: StructuredEnding | None = None
         self._calls = self._assembly.calls(None)
         self._walk: Walk | None = None
         self._scope: anyio.CancelScope | None = None
         self._is_suspending = False
+        self._has_blocked = False
+        """Something that was said to the run was not let through, and only a `queue_update` tells that it is gone."""
 
     @property
     def model(self) -> str:
@@ -111,9 +120,10 @@ class Runner:
             if run.is_suspended:
                 run = self.reopen(run)  # it had its own `done`: this one is for the rest of it
             leftovers.give_up(self.history, self.log, self._calls)
-            self._begin_message(run)
+            self._say_first(run, self._opening.as_typed(run))
         except StorageUnavailable:
             logger.warning("session %s: its run is left as it is, its journal cannot be written", self.id)
+        self.hearing.left(run)
         return self._end(run, "interrupted", None)
 
     def reopen(self, run: OpenRun) -> OpenRun:
@@ -141,7 +151,9 @@ class Runner:
             raise RuntimeError("claim the session first")
         try:
             with scope:
-                self._walk = self._assembly.walk(self._parts.candidates_of(self.model), None)
+                candidates = self._parts.candidates_of(self.model)
+                await self._opening.look_around(candidates)
+                self._walk = self._assembly.walk(candidates, None)
                 return await self._assembly.compactor(self._walk).on_request()
         except Paused:
             return None
@@ -171,14 +183,26 @@ class Runner:
             self._scope = self._walk = None
         if reason == "suspended" and scope.cancel_called:
             reason = "interrupted"
+        await self._let_hooks_hear(run, reason, error)
         return self._end(run, reason, error)
+
+    async def _let_hooks_hear(self, run: OpenRun, reason: StopReason, error: Error | None) -> None:
+        """Before the `done`, so that who waits for that waits for them as well; a cancel cuts them short."""
+        self._scope = scope = anyio.CancelScope()
+        try:
+            with scope:
+                await self.hearing.end(run, reason, error)
+        finally:
+            self._scope = None
 
     async def _attempt(self, run: OpenRun) -> tuple[StopReason, Error | None]:
         """The barrier of a run: every failure becomes its closing error."""
         try:
             candidates = self._parts.candidates_of(self.model)
             self._parts.checkpoints.begin_run(run.prompt.run_id)
-            self._begin_message(run)
+            self._parts.guard.begin_run()
+            if not await self._begin_message(run, candidates):
+                return "blocked", None
             leftovers.go_on(self.history, self.log, self._calls, self._parts.tools)
             self._ending = ending = ending_of(run.prompt, candidates)
             self._calls = calls = self._assembly.calls(ending)
@@ -193,33 +217,56 @@ class Runner:
             return "error", Error(code=error.reason, text=str(error))
         except (StorageUnavailable, BadRequest) as error:
             return "error", Error(code=error.code, text=str(error))
+        except Halted:
+            return "hook_stopped", None
         except Paused:
             raise
         except Exception:
             logger.exception("run %s of session %s failed", run.prompt.run_id, self.id)
             return "error", _INTERNAL
 
-    def _begin_message(self, run: OpenRun) -> None:
-        if run.has_message:
+    async def _begin_message(self, run: OpenRun, candidates: Sequence[Candidate]) -> bool:
+        """Say what a person prompted; False where it was blocked."""
+        message = None if run.has_message else self._opening.as_typed(run)
+        try:
+            await self._opening.look_around(candidates)
+            if run.has_message:
+                return True
+            message = await self._opening.of_prompt(run)
+        finally:  # a cancel included: what may be said is not lost
+            self._say_first(run, message)
+        return message is not None
+
+    def _say_first(self, run: OpenRun, message: UserMessage | None) -> None:
+        if run.has_message or message is None:
             return
-        notes = self.history.notes
-        self._say(with_notes(run.prompt.message("prompt"), notes))
-        notes.clear()
+        self._say(message)
+        self.history.notes.clear()
         run.has_message = True
 
-    def _deliver(self) -> None:
+    async def _deliver(self) -> None:
         """Bring what the user said meanwhile into the transcript."""
-        run = self.history.run
+        run, inbox = self.history.run, self.history.inbox
         assert run is not None
-        for prompt in self.history.inbox.take():
-            self._say(prompt.message("steer"))
-            run.steered.append(prompt.prompt_id)
+        opened: dict[str, UserMessage | None] = {}
+        while new := [one for one in inbox.waiting if one.prompt_id not in opened]:
+            for one in new:
+                opened[one.prompt_id] = await self._opening.of_steer(one.message("steer"))
+        for one in inbox.take():  # in the step of the last look
+            message = opened[one.prompt_id]
+            if message is not None:
+                self._say(message)
+            else:
+                self._has_blocked = True
+                self.history.submissions.taken(one.prompt_id)  # this run's end is its own
+            run.steered.append(one.prompt_id)
 
     def _say(self, message: UserMessage) -> None:
         self.history.transcript.check_closed()
         self.log.emit(message)
         self.history.transcript.add_user(message.id, message.content)
         self.history.submissions.taken(message.prompt_id)
+        said(self.history, message)
 
     def _end(self, run: OpenRun, reason: StopReason, error: Error | None) -> RunResult:
         """Pair what is open, unless it is only suspended, and say `done`, once, whatever it takes."""
@@ -254,7 +301,8 @@ class Runner:
         self._ending, left = None, len(self.history.inbox)
         end(self.history, reason)
         self.log.say_last(done)
-        if left and reason != "suspended":
+        if (left or self._has_blocked) and reason != "suspended":
+            self._has_blocked = False
             self.log.say_last(QueueUpdate(queue=self.history.queue.shown()))
         return result_of(done, error, run.steered)
 

@@ -1,9 +1,11 @@
 """Values about a session as clients see it: how it works, how it is listed, what was said in it."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from agentcore.events import Mode, Unattended
 from agentcore.messages import Block
+from agentcore.usage import Budget
 from agentcore.values import Value
 
 
@@ -21,6 +23,15 @@ class Settings(Value):
     temperature: float | None = None
     system_append: str | None = None
     expires_after_s: float | None = None
+    budget: Budget | None = None
+    budget_step: Budget | None = None
+    """What its limits were before answers raised them: by so much each answer does. None: `budget` itself."""
+
+    def with_given(self, given: Mapping[str, Any]) -> "Settings":
+        """The settings with these in their place; of a budget only the limits that were given."""
+        budget = given.get("budget")
+        fields = dict(given) if budget is None else {**given, "budget": budget.over(self.budget), "budget_step": None}
+        return self.model_copy(update=fields)
 
 
 SUBMISSION_KEPT_S = 600.0  # the promise of the API: ten minutes after the answer
@@ -54,6 +65,20 @@ class Summary(Value):
     modified: float
     fork_of: str | None = None
     """The session whose history it began with."""
+
+
+class StandingRule(Value):
+    """A permission rule that holds for more than one call, until it is taken back."""
+
+    id: str
+    """The same as long as the rule stands where it does."""
+    effect: Literal["allow", "ask", "deny"]
+    rule: str
+    scope: Literal["session", "project", "user"]
+    source: str
+    """The settings file that it stands in, without its folder; `session` for a grant."""
+    session: str | None = None
+    """Whose grant it is; it ends with that session."""
 
 
 class HistoryMessage(Value):

@@ -208,7 +208,7 @@ class Model:
 
         `number` counts the attempts of the turn. Raises: StorageUnavailable.
         """
-        self._transcript.check_closed()
+        self._check_place()
         self.draft = draft = Draft(new_message_id(), candidate.provider.name, candidate.model)
         timing, stop, is_cut = _Timing(self._clock.monotonic()), FAILED, True
         ids = _CallIds(self._transcript, self._repeats)
@@ -223,13 +223,19 @@ class Model:
             raise
         finally:
             self.draft, self.last_stop = None, stop
-            self._log.emit(timing.end(turn, stop, self._clock.monotonic()))
+            end = timing.end(turn, stop, self._clock.monotonic())
+            self._log.emit(end)
+            self._ledger.asked_model(end.request_ms)
             if is_cut:
                 self._keep_text(turn, draft, mark=INTERRUPTED if stop == CANCELLED else "")
         self._account(turn, candidate, finished)
         verdict = self._store(turn, draft.message_id, candidate, finished, ids)
         self._tell_of_end(turn, candidate, verdict, finished.detail)
         return verdict
+
+    def _check_place(self) -> None:
+        """Raises: ValueError where no answer may follow: every call has its result first."""
+        self._transcript.check_closed()
 
     async def _stream(self, attempt: _Attempt, request: ModelRequest) -> Finished:
         """Show the answer part by part and return the whole. Raises: ProviderError."""
@@ -343,6 +349,9 @@ class SideModel(Model):
 
     answer: Finished
     """Of the last call that was answered."""
+
+    def _check_place(self) -> None:
+        pass  # it may be made while calls wait: nothing of it follows them
 
     def _show(self, attempt: _Attempt, part: ShownPart, now: float) -> None:
         pass

@@ -12,8 +12,10 @@ from typing import NoReturn
 
 from server.settings import STATE_VARIABLE, CannotStart
 
-MODES = ("default", "accept-edits", "plan", "deny", "yolo")
-EXIT_CODES = "Exit codes: 0 answered, 1 error, 2 mistake here, 3 refusal, 4 max_tokens, 5 max_turns, 130 interrupted."
+MODES = ("default", "accept-edits", "plan", "auto", "deny", "yolo")
+EXIT_CODES = (
+    "Exit codes: 0 answered, 1 error, 2 mistake here, 3 refusal, 4 max_tokens, 5 max_turns, 6 budget, 130 interrupted."
+)
 SOUND = "Changes nothing. Exit codes: 0 sound, 1 something was found, 2 mistake here."
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OR_VARIABLE = f"default: {STATE_VARIABLE}, or the platform's folders"
@@ -37,6 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             from server.models import main as tell_models
 
             return tell_models(as_json=arguments.json)
+        if arguments.command == "config":
+            from server.config import main as tell_settings
+
+            return tell_settings(arguments.cwd, as_json=arguments.json)
+        if arguments.command == "hooks":
+            from server.hooks import main as approve
+
+            return approve(arguments.cwd, allow=arguments.approve, deny=arguments.deny)
         if arguments.command == "doctor":
             from server.doctor import main as examine
 
@@ -62,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False, epilog=EXIT_CODES))
     models = commands.add_parser("models", help="list providers and models, and what they lack", allow_abbrev=False)
     models.add_argument("--json", action="store_true", help="for programs")
+    _add_config(commands.add_parser("config", help="show the settings and where each comes from", allow_abbrev=False))
+    _add_hooks(commands.add_parser("hooks", help="list and approve what a repository wants to run", allow_abbrev=False))
     _add_doctor(commands.add_parser("doctor", help="look at a session on disk", allow_abbrev=False, epilog=SOUND))
     return parser
 
@@ -76,7 +88,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--effort", choices=EFFORTS, help="reasoning effort of new sessions")
     add("--mode", choices=MODES, help="permission mode of new sessions (default: that of your settings, or default)")
     choices = ("wait", "deny", "defer")
-    add("--unattended", choices=choices, default="wait", help="when nobody answers (default: %(default)s)")
+    add("--unattended", choices=choices, help="when nobody answers (default: that of your settings, or wait)")
     token = parser.add_mutually_exclusive_group()
     token.add_argument("--token-file", type=Path, metavar="F", help="read the token from a file (chmod 600)")
     token.add_argument("--token", metavar="T", help="the token; other users can see it in the process list")
@@ -98,6 +110,19 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--cwd", type=Path, default=Path(), metavar="DIR", help="folder to work in (default: the current one)")
     add("--max-turns", type=int, metavar="N", help="model calls at most")
     add("--state-dir", type=Path, metavar="DIR", help=f"sessions in DIR/data ({_OR_VARIABLE})")
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--cwd", type=Path, default=Path(), metavar="DIR", help="folder of the session (default: the current one)")
+    add("--json", action="store_true", help="for programs")
+
+
+def _add_hooks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cwd", type=Path, default=Path(), metavar="DIR", help="folder (default: the current one)")
+    decision = parser.add_mutually_exclusive_group()
+    decision.add_argument("--approve", metavar="ID", help="let it run, until its content changes")
+    decision.add_argument("--deny", metavar="ID", help="never let it run")
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:

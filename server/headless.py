@@ -29,6 +29,7 @@ EXIT_CODES: dict[StopReason, int] = {
     "refusal": 3,
     "max_tokens": 4,
     "max_turns": 5,
+    "budget": 6,
     "interrupted": 130,
 }
 """By stop reason; 2 is for mistakes on the command line, 1 for any reason that is not here."""
@@ -55,8 +56,9 @@ async def _main(settings: RunSettings) -> int:
         allow_yolo=settings.allow_yolo,
     )
     app = App(config)
-    chosen = app.config.defaults
     try:
+        chosen = await app.defaults(settings.cwd)
+        app.validate(chosen)
         if has_no_model(app):
             _say(*app.providers.passed_over(), *app.notices)
             raise CannotStart(f"There is no model: {how_to_get_a_model()}. A demo without one: --model {DEMO}")

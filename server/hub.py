@@ -18,6 +18,7 @@ from agentcore.events import UserMessage
 from agentcore.session import Settings
 from server.barrier import barrier
 from server.bus import STALL_S
+from server.last_words import CLOSING_S, STOPPING_S
 from server.live import LiveSession
 from server.problems import Problem
 
@@ -35,6 +36,7 @@ class Hub:
         self._live: dict[str, LiveSession] = {}
         self._opening: set[str] = set()
         self._is_draining = False
+        app.adopt(tasks)
 
     # --- looking up ---
 
@@ -152,12 +154,20 @@ class Hub:
         elif live.is_in_use:
             live.used_at = now
         elif now - live.used_at >= IDLE_S:
-            self._unload(live)
+            if live.has_end_hooks:
+                live.leave()  # in this step: what came before its hooks have heard it would be lost
+                self._tasks.start_soon(self._unload_heard, live, name=f"end of {live.id}")
+            else:
+                self._unload(live)
             return
         try:
             live.expire()
         except StorageUnavailable:
             logger.warning("session %s: what expired stays open, its journal cannot be written", live.id)
+
+    async def _unload_heard(self, live: LiveSession) -> None:
+        await live.say_end(CLOSING_S)
+        self._unload(live)
 
     def _unload(self, live: LiveSession) -> None:
         with barrier(f"unloading session {live.id}"):
@@ -189,6 +199,9 @@ class Hub:
                 live.is_busy and not live.waits_for_person for live in self
             ):
                 await anyio.sleep(0.02)
+        async with anyio.create_task_group() as endings:
+            for live in self:
+                endings.start_soon(live.say_end, STOPPING_S)
         left_open = sum(live.agent.open_run is not None for live in self)
         for live in self:
             live.finish(farewell=farewell)

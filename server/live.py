@@ -17,16 +17,18 @@ from agentcore.events import Partial, SessionClosed, SessionUpdated, Undone
 from agentcore.ports import Clock
 from agentcore.replies import Reply
 from agentcore.session import Submission
+from agentcore.usage import Budget
 from server import frames
 from server.bus import Bus
 from server.deferred import DeferredCalls
 from server.disposition import Fate, Standing, fate_of
+from server.last_words import CLOSING_S, LastWords
 from server.pending import Pending
 from server.phases import Phase
 from server.problems import Problem
 from server.queue import Queue
 from server.requests import Requests, check_answer, scope_of
-from server.schemas import AnswerBody, PromptAccepted, SessionState, Snapshot, WaitsFor, WhenBusy
+from server.schemas import AnswerBody, BudgetState, PromptAccepted, SessionState, Snapshot, WaitsFor, WhenBusy
 from server.side_jobs import SideJob
 from server.supervisor import Supervisor
 from server.waiters import OutcomeReply, Waiters
@@ -49,6 +51,7 @@ class LiveSession:
     bus: Bus
     queue: Queue
     deferred: DeferredCalls
+    _last_words: LastWords
     _runs: Supervisor
 
     def __init__(self, tasks: TaskGroup, clock: Clock) -> None:
@@ -68,12 +71,14 @@ class LiveSession:
             agent.log,
             Pending(history.pending.values(), history.resolved, history.requests),
             history.answered,
+            history.digests,
             lambda: history.settings,
             lambda: history.ledger.turns,
         )
         # nothing that is made here knows this object: a closed session is freed without the collector
         self.queue = Queue(agent, self._waiters.tell_removed)
         self.deferred = DeferredCalls(agent, self._clock)
+        self._last_words = LastWords(agent.hooks)
         self._runs = Supervisor(agent, self.requests, self._waiters, self._tasks)
 
     # --- what it is ---
@@ -132,6 +137,7 @@ class LiveSession:
             oldest_seq=self.bus.oldest,
             usage=agent.history.ledger.total,
             cost_usd=agent.history.ledger.total_cost_usd,
+            budget=BudgetState(limits=settings.budget or Budget(), used=agent.history.ledger.used),
             pending_permissions=len(self.requests),
             interrupted=self._phase is Phase.INTERRUPTED,
             suspended=self._phase is Phase.SUSPENDED,
@@ -292,12 +298,16 @@ class LiveSession:
     def update(self, change: SessionUpdated) -> None:
         self.refuse_closed()
         self.agent.update(change)
+        if change.budget is not None and self.requests.let_go_on():
+            self._runs.go_on_if_answered()
 
     def clear(self) -> None:
         """Begin a fresh context. Raises: Problem `session_busy`."""
         self.refuse_busy()
         self._runs.cancel()
         self.agent.clear()
+        if self.has_end_hooks:
+            self._tasks.start_soon(self._last_words.say_cleared)
         self._runs.go_on()
 
     def compact(self) -> Reply[str | AgentError | None]:
@@ -345,6 +355,8 @@ class LiveSession:
             self.agent.grant(request.call_id, rule, settled=resolved.scope != "session")
         if resolved.mode is not None:
             self.agent.update(SessionUpdated(mode=resolved.mode, by=request_id))
+        if resolved.budget is not None:
+            self.agent.update(SessionUpdated(budget=resolved.budget, by=request_id))
         self._runs.go_on_if_answered()
         return rule
 
@@ -374,7 +386,21 @@ class LiveSession:
     async def close(self, reason: str) -> None:
         """Cancel the run, tell every reader, and let go of the journal, the queue in it. May be called twice."""
         await self._runs.close()
+        await self.say_end(CLOSING_S)
         self.finish(lambda: self.agent.log.say_last(SessionClosed(reason=reason)))
+
+    async def say_end(self, within_s: float) -> None:
+        """Let hooks hear, once, that it ends; where another server has taken it over, it goes on there."""
+        if self.has_end_hooks and not self.is_taken_over:
+            await self._last_words.say(within_s)
+
+    @property
+    def has_end_hooks(self) -> bool:
+        return self._last_words.has_listeners
+
+    def leave(self) -> None:
+        """Take nothing any more; an interrupted run stays as it is, for the next load."""
+        self._runs.leave()
 
     def unload(self, reason: str) -> None:
         """Let go of a session that is not busy; an interrupted run stays as it is, for the next load."""

@@ -36,6 +36,8 @@ WITH_BODY = ("bad_request", "unsupported_media_type", "body_too_large")
 PARAMETERS: Mapping[str, str] = {
     "id": "The session: its id, a unique beginning of it, or `latest`.",
     "blob": "The SHA-256 of the bytes, in hexadecimal.",
+    "rule_id": "A standing rule, as the list names it.",
+    "approval_id": "What waits for approval, as the list names it.",
     "request_id": "The permission request, `perm-3` for instance.",
 }
 KEY: Schema = {

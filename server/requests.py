@@ -11,8 +11,11 @@ import anyio
 
 from agentcore.errors import StorageUnavailable
 from agentcore.events import PermissionRequest, PermissionResolved, Resolution, Scope
+from agentcore.limits import NO_CALL, is_enough, raised
 from agentcore.ports import Answer, Ask, Clock, EventLog, Later
+from agentcore.questions import options_of, with_answer
 from agentcore.session import Settings
+from agentcore.usage import Budget
 from server.pending import Pending, Row
 from server.problems import Problem
 from server.schemas import AnswerBody
@@ -29,10 +32,12 @@ class Requests:
     _settings: Callable[[], Settings]
     _turn: Callable[[], int]
     _answered: dict[str, PermissionResolved]
+    _digests: dict[str, str]
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waits: set[anyio.CancelScope] = set()
+        self._waits: dict[str, anyio.CancelScope] = {}
+        """By request id."""
         self._is_putting_off = False
 
     def bind(
@@ -40,11 +45,13 @@ class Requests:
         log: EventLog,
         pending: Pending,
         answered: dict[str, PermissionResolved],
+        digests: dict[str, str],
         settings: Callable[[], Settings],
         turn: Callable[[], int],
     ) -> None:
-        """`answered` holds, by call id, resolutions whose call has not taken them yet."""
-        self._log, self._pending, self._answered = log, pending, answered
+        """`answered` holds, by call id, resolutions whose call has not taken them yet, `digests` those of what calls
+        asked last."""
+        self._log, self._pending, self._answered, self._digests = log, pending, answered, digests
         self._settings, self._turn = settings, turn
 
     def __len__(self) -> int:
@@ -57,10 +64,13 @@ class Requests:
 
     # --- asking ---
 
-    def was_asked(self, call_id: str) -> bool:
-        return call_id in self._answered or self._pending.of_call(call_id) is not None
+    def was_asked(self, call_id: str, digest: str | None = None) -> bool:
+        is_same = digest is None or self._digests.get(call_id, digest) == digest
+        return is_same and (call_id in self._answered or self._pending.of_call(call_id) is not None)
 
     async def ask(self, question: Ask) -> Answer | Later:
+        if question.kind != "budget":  # its numbers change while it waits, and it stays the same question
+            self._forget_other(question)
         answered = self._answered.get(question.call.id)
         if answered is not None and answered.resolution != "cancelled":
             answer = _answer_of(answered)
@@ -70,22 +80,33 @@ class Requests:
                 return waited
             answer = waited
         self._answered.pop(question.call.id, None)
+        self._digests.pop(question.call.id, None)
         return answer
+
+    def _forget_other(self, question: Ask) -> None:
+        """Take back what a call has asked before, unless it is just this: an answer holds for what was shown."""
+        call_id = question.call.id
+        if self.was_asked(call_id) and not self.was_asked(call_id, question.digest):
+            self._answered.pop(call_id, None)
+            row = self._pending.of_call(call_id)
+            if row is not None:
+                self._close(row.request, "cancelled")
 
     async def _wait(self, question: Ask) -> Answer | Later:
         row = self._pending.of_call(question.call.id) or self._add(question)
         if self._settings().unattended == "deny":
             reason = "nobody is there to answer: the session runs unattended"
             self._resolve(row, _resolved(row, "denied", answered_by=UNATTENDED, reason=reason))
-        if not row.reply.is_resolved and (self._is_putting_off or self._settings().unattended == "defer"):
+        is_put_off = question.is_put_off or self._is_putting_off or self._settings().unattended == "defer"
+        if not row.reply.is_resolved and is_put_off:
             return Later()
         expires_at = row.request.expires_at
         with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())) as scope:
-            self._waits.add(scope)
+            self._waits[row.request.request_id] = scope
             try:
                 return await row.reply.wait()
             finally:
-                self._waits.discard(scope)
+                del self._waits[row.request.request_id]
         if not row.reply.is_resolved:
             if not self._pending.is_open(row) or self._is_putting_off:
                 return Later()
@@ -99,10 +120,15 @@ class Requests:
         return self._pending.get(request_id).request
 
     def answer(self, request_id: str, body: AnswerBody) -> PermissionResolved:
-        """Resolve an open request as a client says. Raises: StorageUnavailable, and then it is open as before."""
+        """Resolve an open request as a client says.
+
+        Raises: BadRequest and Unprocessable for what is no answer to its question, StorageUnavailable; then it is open
+        as before.
+        """
         row = self._pending.get(request_id)
         scope = scope_of(body) if body.allow else None
         mode = (body.mode or "default") if body.allow and row.request.kind == "plan" else None
+        is_answer = body.allow and row.request.kind == "question" and body.updated_input is None
         resolved = _resolved(
             row,
             "allowed" if body.allow else "denied",
@@ -111,27 +137,39 @@ class Requests:
             reason=body.reason,
             mode=mode,
             answer=body.answer,
-            updated_input=body.updated_input,
+            updated_input=with_answer(row.request.input, body.answer) if is_answer else body.updated_input,
+            budget=self._raised(row.request) if body.allow else None,
         )
         self._resolve(row, resolved)
         return resolved
 
+    def let_go_on(self) -> bool:
+        """Allow the request about a budget that is high enough by now, because somebody raised it; whether there was
+        one. Raises: StorageUnavailable."""
+        row, budget = self._pending.of_call(NO_CALL), self._settings().budget
+        if row is None or not is_enough(budget or Budget(), row.request.input):
+            return False
+        self._resolve(row, _resolved(row, "allowed", answered_by="client", reason="the budget was raised"))
+        return True
+
     def close_all(self, resolution: Resolution) -> None:
         """Close what is open, journal or not; nobody is woken, since the run that asked is ending."""
         for request in self._pending.requests:
-            resolved = _resolved(self._pending.get(request.request_id), resolution)
-            self._pending.take(resolved)
-            self._log.say_last(resolved)
+            self._close(request, resolution)
 
     def put_off(self) -> None:
         """Let no call of the run that is going on wait for its answer any more; the requests stay open."""
         self._is_putting_off = True
-        self._wake()
+        for scope in self._waits.values():
+            scope.cancel()
 
     def withdraw(self) -> None:
-        """Cancel what is open and let the calls that wait for it go on, without an answer."""
-        self.close_all("cancelled")
-        self._wake()
+        """Cancel what calls have asked and let them go on without an answer. The budget is used up all the same."""
+        for request in self._pending.requests:
+            if request.kind != "budget":
+                self._close(request, "cancelled")
+                if request.request_id in self._waits:
+                    self._waits[request.request_id].cancel()
 
     def begin_run(self) -> None:
         """From now on calls wait for their answers again."""
@@ -148,9 +186,14 @@ class Requests:
 
     # --- inside ---
 
-    def _wake(self) -> None:
-        for scope in self._waits:
-            scope.cancel()
+    def _close(self, request: PermissionRequest, resolution: Resolution) -> None:
+        resolved = _resolved(self._pending.get(request.request_id), resolution)
+        self._pending.take(resolved)
+        self._log.say_last(resolved)
+
+    def _raised(self, request: PermissionRequest) -> Budget | None:
+        budget = self._settings().budget
+        return raised(budget, request.input) if request.kind == "budget" and budget is not None else None
 
     def _add(self, question: Ask) -> Row:
         seconds = self._settings().expires_after_s
@@ -165,9 +208,11 @@ class Requests:
             reasons=question.reasons,
             suggested_rules=question.suggested_rules,
             display=question.display,
+            options=options_of(question.call.input or {}) if question.kind == "question" else None,
             expires_at=None if seconds is None else round(self._clock.now() + seconds, 3),
         ).model_copy(deep=True)
         seq = self._log.emit(request)
+        self._digests[request.call_id] = request.digest
         envelope = {"seq": seq, "session": self._log.session, "ts": round(self._log.last_ts, 3)}
         return self._pending.add(request.model_copy(update=envelope))
 
@@ -179,7 +224,8 @@ class Requests:
         except StorageUnavailable:
             self._pending.put_back(row)
             raise
-        self._answered[row.request.call_id] = resolved  # it may be that no call waits for it yet
+        if row.request.kind != "budget" or resolved.resolution != "allowed":  # else the budget itself says it
+            self._answered[row.request.call_id] = resolved  # it may be that no call waits for it yet
         row.reply.resolve(_answer_of(resolved))
 
 
@@ -198,6 +244,12 @@ def check_answer(request: PermissionRequest, body: AnswerBody) -> None:
         raise Problem("bad_request", "`mode` answers only the approval of a plan.")
     if body.answer is not None and request.kind != "question":
         raise Problem("bad_request", "`answer` answers only a question; this request takes `allow`.")
+    if body.answer is not None and (body.updated_input is not None or not body.allow):
+        raise Problem("bad_request", "`answer` goes with `allow: true`, and without `updated_input`.")
+    if body.updated_input is not None and request.kind == "budget":
+        raise Problem(
+            "bad_request", "A budget is raised as asked, or to any height by PATCH: leave `updated_input` out."
+        )
     if body.updated_input is not None and not body.allow:
         raise Problem("bad_request", "`updated_input` goes with `allow: true`.")
 

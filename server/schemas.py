@@ -7,8 +7,8 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstrai
 
 from agentcore.events import Mode, Partial, PermissionRequest, QueuedPrompt, Scope, Skipped, StopReason, Unattended
 from agentcore.messages import BlobId
-from agentcore.session import DeferredCall, HistoryMessage
-from agentcore.usage import Usage
+from agentcore.session import DeferredCall, HistoryMessage, StandingRule
+from agentcore.usage import Budget, Usage, Used
 from agentcore.values import Value
 
 SessionName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
@@ -50,6 +50,9 @@ class SessionSettings(Value):
     system_append: Annotated[str, StringConstraints(max_length=100_000)] | None = None
     """Added to the system prompt of the next fresh context."""
     title: Title | None = None
+    budget: Budget | None = None
+    """What the session may use in all. A limit that is left out keeps its value, null lifts it. One that is reached
+    asks (a request of the kind `budget`), and raising it here answers that."""
 
 
 class CreateSession(SessionSettings):
@@ -168,7 +171,14 @@ class AnswerBody(Value):
     digest: Annotated[str, StringConstraints(max_length=64)] | None = None
     """The request's digest: proves that the request that is answered is the one that was shown."""
     answer: JsonValue = None
-    """The answer to a question."""
+    """The answer to a question, with `allow: true`. One question: one of `options`, a list of them where several may
+    be chosen, true or false for yes or no, a text where `input.input` asks. Several: a list in their order, or an
+    object by question or header."""
+
+
+class ApprovalBody(Value):
+    allow: bool
+    """False: it does not run and no longer waits."""
 
 
 class ReorderBody(Value):
@@ -255,6 +265,13 @@ class TicketAnswer(Value):
     expires_at: float
 
 
+class BudgetState(Value):
+    """What the session may use, and what it has used; of `usage` and `cost_usd` it counts the same calls."""
+
+    limits: Budget
+    used: Used
+
+
 class SessionState(Value):
     id: str
     title: str | None = None
@@ -273,6 +290,7 @@ class SessionState(Value):
     usage: Usage
     cost_usd: float | None = None
     """The price of `usage` in US dollars; null as soon as that of one call is not known."""
+    budget: BudgetState
     pending_permissions: int
     interrupted: bool
     """A run is unfinished since the server stopped; resume it, answer its requests, or send a new prompt."""
@@ -378,6 +396,10 @@ class PermissionList(Value):
     permissions: tuple[PermissionRequest, ...]
 
 
+class RuleList(Value):
+    rules: tuple[StandingRule, ...]
+
+
 class PermissionGranted(Value):
     """The answer to an `always`: whether the rule will outlive this session."""
 
@@ -385,6 +407,30 @@ class PermissionGranted(Value):
     persisted: bool
     rule: str
     error: str | None = None
+
+
+class ApprovalInfo(Value):
+    """A hook or an MCP server that comes with a repository: it runs on a person's word alone."""
+
+    id: str
+    """Made of the project and the content: what has changed has another, and waits again."""
+    kind: Literal["hook", "mcp_server"]
+    project: str
+    """The folder whose files bring it."""
+    source: str
+    """The file that it stands in."""
+    name: str
+    """The moment of a hook with its matcher, the name of a server."""
+    content: str
+    """All of it as it stands in the file, as JSON: what is approved."""
+    sha256: str
+    state: Literal["waiting", "allowed", "denied"]
+    time: float | None = None
+    """Of the decision."""
+
+
+class ApprovalList(Value):
+    approvals: tuple[ApprovalInfo, ...]
 
 
 class UndoAnswer(Value):

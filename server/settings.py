@@ -46,7 +46,7 @@ class ServerSettings:
     model: str | None = None
     mode: str | None = None
     effort: str | None = None
-    unattended: str = "wait"
+    unattended: str | None = None
     allow_yolo: bool = False
     allow_remote: bool = False
     allowed_hosts: tuple[str, ...] = ()

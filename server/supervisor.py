@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from agentcore.agent import Agent, RunResult
 from agentcore.errors import AgentError
 from agentcore.events import Status
+from server.barrier import barrier
 from server.phases import NotNow, Phase, Signal, next_phase
 from server.problems import Problem
 from server.requests import Requests
@@ -208,14 +209,24 @@ class Supervisor:
         is_suspended = result is not None and result.stop_reason == "suspended"
         if not is_paused:
             if not is_suspended:
-                is_taken_over = result is not None and result.stop_reason == "taken_over"
-                self._requests.close_all("cancelled" if is_taken_over else "expired")
+                is_cancelled = result is not None and result.stop_reason in ("taken_over", "budget")
+                self._requests.close_all("cancelled" if is_cancelled else "expired")
             self._waiters.tell(result)
             if self._follow(is_suspended=is_suspended):
                 return True
             self._agent.log.say_last(Status(busy=False))
         self._rest(Signal.RUN_SUSPENDED if is_suspended else Signal.RUN_ENDED)
+        if not is_paused and self.phase is Phase.IDLE:
+            self._call_person()
         return False
+
+    def _call_person(self) -> None:
+        """A run has ended, nothing is next: hooks may tell the person, where one is there who can begin something."""
+        agent = self._agent
+        if agent.settings.unattended == "deny" or agent.is_stopping or agent.log.is_broken or agent.log.is_taken_over:
+            return
+        with barrier(f"notifying of session {agent.id}"):
+            agent.hooks.notify("idle_prompt", "The run has ended: the session waits for your next prompt")
 
     def go_on_if_it_can(self) -> None:
         """Begin what is next, after something that took place whether or not that can begin now."""

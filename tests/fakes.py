@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from agentcore.app import App, AppConfig
 from agentcore.errors import ProviderError
 from agentcore.events import EVENTS, NumberedEvent, PermissionRequest
+from agentcore.guard.scanning import Scanner
 from agentcore.messages import Block, Text, ToolCall
 from agentcore.ports import Clock, Finished, ModelRequest, Provider, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.registry import Providers
@@ -281,6 +282,7 @@ async def house(
     fallbacks: Sequence[FakeProvider] = (),
     clock: Clock | None = None,
     patience: Patience | None = None,
+    scanners: Sequence[Scanner] = (),
 ) -> AsyncIterator[House]:
     """A hub with a fake model over real files below `root`; entering again below the same root is a restart."""
     (root / "work").mkdir(exist_ok=True)
@@ -290,12 +292,14 @@ async def house(
         data_dir=root / "data",
         state_dir=root / "state",
         config_dir=root / "config",
+        home=root / "home",
         model="scripted/fake",
         fallbacks=tuple(f"{other.name}/m" for other in fallbacks),
         allow_yolo=allow_yolo,
         environ={"PATH": "/usr/bin:/bin"},
     )
-    app = App(config, clock=clock, providers=FakeProviders(provider, fallbacks), patience=patience or HASTE)
+    providers = FakeProviders(provider, fallbacks)
+    app = App(config, clock=clock, providers=providers, patience=patience or HASTE, scanners=scanners)
     tasks: TaskGroup
     async with anyio.create_task_group() as tasks:
         hub = Hub(app, tasks)

@@ -92,6 +92,22 @@ PROMISES: dict[str, Promise] = {
         "A grant for the session holds only when its call got its result.",
         "core/test_restart.py::test_a_session_grant_survives_only_when_its_call_has_its_result",
     ),
+    "question-answered": Promise(
+        "A question waits through a kill, and its first answer that fits what was asked is the call's result.",
+        "server/test_questions_http.py::test_a_question_waits_through_a_kill_and_takes_the_first_answer_that_fits",
+    ),
+    "web-address-pinned": Promise(
+        "A name is resolved once, and the connection goes to exactly the address that was judged.",
+        "core/test_tools_web.py::test_a_name_is_resolved_once_and_its_address_is_the_one_that_was_judged",
+    ),
+    "web-private-closed": Promise(
+        "No web tool reaches this machine or a private network, whatever the address is written as.",
+        "core/test_tools_web.py::test_what_is_not_of_the_internet_is_closed",
+    ),
+    "command-tool-argument": Promise(
+        "What a model gives to a command tool stays one argument and never becomes an option.",
+        "core/test_tools_commands.py::test_a_value_never_becomes_an_option",
+    ),
     # durability
     "prompt-durable": Promise(
         "A prompt is acknowledged only when it is durable.",
@@ -371,6 +387,168 @@ PROMISES: dict[str, Promise] = {
     "undo-is-told": Promise(
         "The model learns of an undo with the next prompt, once, also after a restart.",
         "crash/test_killed_undo.py::test_the_note_about_an_undo_survives_a_kill_and_is_told_once",
+    ),
+    # permissions
+    "rule-means-what-it-says": Promise(
+        "No shell line is allowed by a rule that does not mean each command in it.",
+        "core/test_bypasses.py::test_no_line_gets_past_a_rule_that_does_not_mean_it",
+    ),
+    "rule-allows-what-it-means": Promise(
+        "A rule allows the lines that it means, wrappers, pipes and redirections to nowhere included.",
+        "core/test_bypasses.py::test_a_rule_allows_what_it_means",
+    ),
+    "shell-read-as-bash-does": Promise(
+        "A line of which each command is approved runs no other one in bash.",
+        "core/test_shell.py::test_no_line_of_which_each_command_is_approved_runs_another_one_in_bash",
+    ),
+    "decision-order": Promise(
+        "The first line of the decision order that applies decides.",
+        "core/test_decision.py::test_the_first_line_that_applies_decides",
+    ),
+    "broken-rule-narrows": Promise(
+        "A rule that cannot be read is told with its file, and never widens what may be done.",
+        "core/test_rules.py::test_what_cannot_be_read_is_told_with_its_file_and_never_widens",
+    ),
+    "rule-taken-back": Promise(
+        "A grant that is taken back is in force no more, at once and after a restart.",
+        "server/test_rules_http.py::test_a_session_grant_is_taken_back_at_once_and_for_good",
+    ),
+    "auto-sees-little": Promise(
+        "In mode auto the model sees the last three prompts and the call, and nothing else.",
+        "core/test_gate.py::test_the_model_sees_the_last_three_prompts_and_the_call_and_lets_it_run",
+    ),
+    # settings
+    "settings-precedence": Promise(
+        "A later source of settings wins over an earlier one, and it is told which one did.",
+        "core/test_settings_layers.py::test_a_later_source_wins_over_an_earlier_one",
+    ),
+    "settings-of-a-repository": Promise(
+        "A repository's settings loosen nothing, and what has no effect is told.",
+        "core/test_settings_layers.py::test_a_repository_loosens_nothing",
+    ),
+    "opened-repository": Promise(
+        "Nothing of a hostile repository counts or runs by being opened.",
+        "server/test_approvals_http.py::test_nothing_of_a_hostile_repository_counts_or_runs_by_being_opened",
+    ),
+    "approval-of-content": Promise(
+        "An approval holds for one content in one project; whatever is changed waits again.",
+        "core/test_settings_approvals.py::test_changed_content_waits_again",
+    ),
+    "approval-at-once": Promise(
+        "A person's word about what a repository wants to run is in force at once.",
+        "server/test_approvals_http.py::test_the_word_of_a_person_is_in_force_at_once_for_this_content",
+    ),
+    "settings-of-other-agents": Promise(
+        "A user's settings file of another agent works as it is.",
+        "core/test_settings_layers.py::test_a_real_user_level_file_of_another_agent_works_as_it_is",
+    ),
+    # hooks
+    "hooks-of-others": Promise(
+        "Scripts that read the documented fields of other agents' hooks work unchanged.",
+        "core/test_hooks_runs.py::test_a_logger_reads_the_documented_fields_of_every_moment",
+    ),
+    "hook-halts": Promise(
+        "`continue: false` ends the run wherever it is said, and every call has its result.",
+        "core/test_hooks_runs.py::test_continue_false_ends_the_run_wherever_it_is_said",
+    ),
+    "hook-blocks-prompt": Promise(
+        "A blocked prompt never reaches the model.",
+        "core/test_hooks_runs.py::test_a_blocked_prompt_never_reaches_the_model",
+    ),
+    "hook-run-end-once": Promise(
+        "RunEnd hooks run exactly once, whatever happened.",
+        "core/test_hooks_runs.py::test_run_end_hooks_run_exactly_once_whatever_happened",
+    ),
+    "hook-again-tool-once": Promise(
+        "After a crash a hook may run again, a tool never does.",
+        "core/test_hooks_runs.py::test_a_crash_while_a_hook_decides_runs_the_hook_again_and_the_tool_once",
+    ),
+    "hook-again-other-call": Promise(
+        "After a restart an answer holds for the call that was shown, and for no other that a hook makes of it.",
+        "core/test_hooks_ends.py::test_an_answer_does_not_hold_for_another_call_that_a_hook_makes_after_a_restart",
+    ),
+    "hook-session-end": Promise(
+        "SessionEnd hooks hear a session's end once, and hold up no stop.",
+        "core/test_hooks_ends.py::test_hooks_hear_the_end_of_a_session_once_before_its_journal_is_closed",
+    ),
+    "hook-outputs": Promise(
+        "What a hook prints and how it ends means what the public conventions say.",
+        "core/test_hooks_rules.py::test_what_a_command_printed_says_this",
+    ),
+    "hook-matchers": Promise(
+        "A matcher means the names that it means for other agents, in either spelling.",
+        "core/test_hooks_rules.py::test_a_matcher_means_these_names",
+    ),
+    "hook-garbage": Promise(
+        "A hook that fails or prints garbage is a notice with file and event, and decides nothing.",
+        "core/test_hooks_room.py::test_garbage_is_a_notice_with_file_and_event_and_decides_nothing",
+    ),
+    "hook-ends-whole": Promise(
+        "A hook that takes too long decides nothing, and all it started has ended.",
+        "core/test_hooks_room.py::test_what_takes_too_long_decides_nothing_and_all_of_it_ends",
+    ),
+    "hook-fail-closed": Promise(
+        "A hook that must not fail open says no where it fails.",
+        "core/test_hooks_room.py::test_what_must_not_fail_open_says_no",
+    ),
+    "hook-no-secrets": Promise(
+        "A hook's process gets no secrets.",
+        "core/test_hooks_room.py::test_a_hook_gets_no_secrets_and_knows_where_it_is",
+    ),
+    "hook-of-a-repository": Promise(
+        "A repository's hook runs only as a person has approved it.",
+        "core/test_hooks_room.py::test_what_comes_with_a_repository_runs_only_as_it_was_approved",
+    ),
+    "hook-over-http": Promise(
+        "An address is an observer or a judge by its JSON alone: no status blocks, no redirect is followed.",
+        "server/test_hooks_http.py::test_no_status_blocks_and_no_redirect_is_followed",
+    ),
+    # budgets
+    "budget-asks": Promise(
+        "A limit that is reached asks before more is spent, and an allow raises it by its first height.",
+        "core/test_budget.py::test_a_used_up_limit_asks_and_each_allow_raises_it_by_its_first_height",
+    ),
+    "budget-warns-once": Promise(
+        "A limit that is nearly reached is told once, also across a SIGKILL.",
+        "core/test_budget.py::test_a_limit_that_is_nearly_reached_is_told_once_for_each_height_also_after_a_kill",
+    ),
+    "budget-keeps-answers": Promise(
+        "A finished answer is never held back by a budget.",
+        "core/test_budget.py::test_a_finished_answer_is_never_held_back",
+    ),
+    "budget-pairs-calls": Promise(
+        "Calls that a budget keeps from running have their results before the run ends.",
+        "core/test_budget.py::test_calls_that_are_not_run_have_their_results_before_the_run_ends",
+    ),
+    "budget-survives": Promise(
+        "What was used, and the request about it, are there again after a SIGKILL; the answer starts the rest.",
+        "core/test_budget.py::test_after_a_kill_the_same_request_is_open_and_its_answer_starts_the_rest",
+    ),
+    "budget-patch": Promise(
+        "Raising a limit answers the request about it.",
+        "core/test_budget.py::test_raising_the_limit_answers_the_request",
+    ),
+    # the guard
+    "guard-prompts": Promise(
+        "While the guard rejects, a prompt that holds personal data or secrets ends its run `blocked`; the model is not"
+        " asked.",
+        "core/test_guard_runs.py::test_a_rejected_prompt_ends_its_run_blocked_and_reaches_nobody",
+    ),
+    "guard-results": Promise(
+        "While the guard is on, a result is shown only after it was looked at: no output of a running call.",
+        "core/test_guard_runs.py::test_a_result_is_checked_with_what_people_are_shown_of_it",
+    ),
+    "guard-outside": Promise(
+        "The result of a deferred call passes the guard before it is one.",
+        "server/test_guard_http.py::test_a_result_from_outside_is_checked_before_it_is_one",
+    ),
+    "guard-fails-closed": Promise(
+        "A text that a scanner fails on is withheld.",
+        "core/test_guard_runs.py::test_where_a_scanner_fails_the_text_is_withheld_and_the_cause_stays_here",
+    ),
+    "guard-or-no-session": Promise(
+        "Where the guard is on and a scanner cannot be made, no session begins (422).",
+        "server/test_guard_http.py::test_a_scanner_that_cannot_be_made_refuses_the_session_and_leaves_none_behind",
     ),
     # clients
     "cursor-after-handling": Promise(

@@ -5,7 +5,7 @@ Whatever ends it before that step leaves the transcript as it was. It never goes
 is still too large the run ends, and the error says why.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from agentcore.budget import Ledger
@@ -23,7 +23,8 @@ from agentcore.events import (
 )
 from agentcore.ids import new_message_id
 from agentcore.messages import Block, Message, Text, ToolResult
-from agentcore.ports import EventLog
+from agentcore.ports import NO_HOOKS, EventLog, Halted, Hooks
+from agentcore.skills.kept import reattached
 from agentcore.transcript import Transcript
 from agentcore.turn import SideModel, window_of
 from agentcore.walk import Walk
@@ -32,6 +33,10 @@ MIN_MESSAGES = 4  # the contract's: fewer are not compacted by themselves
 _LEAST_PROGRESS = 0.9
 """A context that begins above this part of its limit would be compacted with every other turn."""
 NOTHING = "There is nothing to compact: {why}."
+
+
+class _Blocked(Exception):
+    """A hook wants the context to stay as it is; `str(error)` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,10 @@ class Plan:
     """Off: only on request, not even where the context does not fit."""
     at: float = 0.8
     """The part of the window above which it is automatic."""
+
+
+async def unchecked(summary: str) -> str:
+    return summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,9 @@ class Scene:
     """Where the model finds its files."""
     sound_messages: Callable[[], Sequence[Message]]
     """Those of the transcript, mended first where a vendor would refuse them."""
+    hooks: Hooks = NO_HOOKS
+    check_summary: Callable[[str], Awaitable[str]] = unchecked
+    """What the guard makes of a summary."""
 
 
 @dataclass(slots=True)
@@ -80,12 +92,17 @@ class ContextCompactor:
             return
         self._check_can_fit(limit)
         try:
-            await self._compact(turn, "auto")
+            compacted = await self._compact(turn, "auto")
         except ProviderError as error:
             self._has_failed = True
             text = f"The context is nearly full and could not be compacted: {error} The run goes on as it is."
             self.scene.log.emit(Notice(turn=turn, level="warning", code="compaction_failed", text=text))
             return
+        except _Blocked as why:
+            self._has_failed = True
+            self._tell_blocked(turn, why)
+            return
+        await self._tell_hooks("auto", compacted)
         self._check_fits(limit)
 
     async def recover(self, turn: int) -> bool:
@@ -96,12 +113,16 @@ class ContextCompactor:
         if self._why_not(messages) is not None:
             return False
         try:
-            await self._compact(turn, "overflow")
+            compacted = await self._compact(turn, "overflow")
         except ProviderError as error:
             told = f"The conversation no longer fits the model's context window and could not be compacted: {error}"
             raise RunFailed("context_window_exceeded", f"{told} {_WAYS_OUT}") from error
+        except _Blocked as why:
+            self._tell_blocked(turn, why)
+            return False
         self._check_fits(self._window)
         self._ask_to_continue(turn)
+        await self._tell_hooks("overflow", compacted)
         return True
 
     async def on_request(self) -> str:
@@ -111,7 +132,12 @@ class ContextCompactor:
         """
         if (why := self._why_not(self.scene.sound_messages())) is not None:
             raise Unprocessable(NOTHING.format(why=why))
-        return (await self._compact(0, "request")).summary
+        try:
+            compacted = await self._compact(0, "request")
+        except _Blocked as why:
+            raise Unprocessable(f"A hook blocked the compaction: {why}") from why
+        await self._tell_hooks("request", compacted)
+        return compacted.summary
 
     # --- doing it ---
 
@@ -120,12 +146,12 @@ class ContextCompactor:
         nothing has changed."""
         messages = self.scene.transcript.messages
         log, before, started_turn = self.scene.log, self._tokens, turn or None
-        # A hook before the compaction has its place here: nothing is announced yet.
+        await self._hear_hooks(trigger)  # nothing is announced yet
         start = CompactionStart(turn=started_turn, trigger=trigger, estimated_tokens=before)
         self.scene.ledger.has_overflowed |= trigger == "overflow"
         log.emit(start)
         try:
-            summary = await self._summary(turn, messages)
+            summary = await self.scene.check_summary(await self._summary(turn, messages))
         except BaseException:  # a cancel as well: every start has its end
             log.emit(
                 Compacted(
@@ -139,6 +165,29 @@ class ContextCompactor:
             raise
         return self._replace(start, summary)
 
+    async def _hear_hooks(self, trigger: CompactionTrigger) -> None:
+        """Raises: Halted in a run, else _Blocked."""
+        heard = await self.scene.hooks.compacting(trigger)
+        if heard.is_halt and trigger != "request":
+            raise Halted
+        if heard.is_halt or heard.blocked is not None:
+            raise _Blocked(heard.blocked or "it ended it.")
+
+    def _tell_blocked(self, turn: int, why: _Blocked) -> None:
+        text = f"A hook blocked the compaction of a context that is nearly full: {why}"
+        self.scene.log.emit(Notice(turn=turn, level="warning", code="compaction_blocked", text=text))
+
+    async def _tell_hooks(self, trigger: CompactionTrigger, compacted: Compacted) -> None:
+        """Let hooks add to the new context. Raises: Halted in a run."""
+        heard = await self.scene.hooks.compacted(trigger, compacted.summary)
+        if heard.context:
+            content = tuple(Text(text=text) for text in heard.context)
+            message = UserMessage(turn=compacted.turn, id=new_message_id(), content=content, source="hook")
+            self.scene.log.emit(message)
+            self.scene.transcript.add_user(message.id, message.content)
+        if heard.is_halt and trigger != "request":
+            raise Halted
+
     async def _summary(self, turn: int, messages: Sequence[Message]) -> str:
         summarizer = Summarizer(self.scene.walk, self.scene.side)
         if self.plan.strategy == "keep_recent":
@@ -151,7 +200,9 @@ class ContextCompactor:
         note = words.note(summary, transcript.todos, self.scene.journal)
         goes_on = start.trigger != "request" and not kept
         text = f"{note}\n\n{words.CONTINUE}" if goes_on else note
-        message = Message(id=new_message_id(), role="user", content=(Text(text=text),))
+        replaced = [one for one in transcript.messages if one not in kept]
+        skills = reattached(replaced, self._window)
+        message = Message(id=new_message_id(), role="user", content=(Text(text=text), *skills))
         compacted = Compacted(
             turn=start.turn,
             strategy=self.plan.strategy,

@@ -3,14 +3,18 @@
 The order is the contract's; the first line that applies decides.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from agentcore.events import Mode
 from agentcore.messages import ToolCall
+from agentcore.permissions.commands import Match
+from agentcore.permissions.facts import Facts
+from agentcore.permissions.matching import Subject, is_allowed, strongest
+from agentcore.permissions.names import WEB
+from agentcore.permissions.rulebook import Rulebook
 from agentcore.permissions.rules import Rule
-from agentcore.ports import ToolSpec
+from agentcore.ports import UNHOOKED, HookSays, ToolSpec
 
 
 class Outlook(Enum):
@@ -20,22 +24,13 @@ class Outlook(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known about the paths of a call, resolved through symlinks."""
-
-    outside: str | None = None
-    """Why a path is closed to tools; None when all are inside."""
-    protected: tuple[str, ...] = ()
-    """Paths whose change always needs a person."""
-
-
-@dataclass(frozen=True, slots=True)
 class Stance:
     """The session's mode and rules."""
 
     mode: Mode = "default"
-    allow: Sequence[Rule] = ()
-    deny: Sequence[Rule] = ()
+    rules: Rulebook = field(default_factory=Rulebook)
+    sandbox_allows: bool = False
+    """Shell commands run in a sandbox, and need no question there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +41,100 @@ class Opinion:
     """No answer of a person, given earlier, overrules it."""
     is_grantable: bool = True
     """Whether an allow rule would settle the question for the next time."""
+    is_put_off: bool = False
+    """A hook wants the answer to come later."""
 
 
-def judge_call(call: ToolCall, spec: ToolSpec, facts: Facts, stance: Stance) -> Opinion:
+def judge_call(call: ToolCall, spec: ToolSpec, facts: Facts, stance: Stance, says: HookSays = UNHOOKED) -> Opinion:
     """Decide about a valid call without asking anybody."""
-    if facts.outside is not None:
-        return Opinion(Outlook.DENY, facts.outside, is_firm=True)
-    if any(rule.matches(call) for rule in stance.deny):
-        return Opinion(Outlook.DENY, "a deny rule of the user forbids this call", is_firm=True)
-    must_ask = _must_ask(spec, facts)
-    if must_ask is not None:
-        return _ask(must_ask, stance.mode, is_grantable=False)
+    subject = Subject(call, spec, facts)
+    if (denied := _forbidden(subject, stance, says)) is not None:
+        return Opinion(Outlook.DENY, denied, is_firm=True)
+    if (must_ask := _must_ask(subject, stance, says)) is not None:
+        return _ask(must_ask, stance.mode, is_grantable=False, is_put_off=says.verdict == "defer")
     if stance.mode == "yolo":
         return Opinion(Outlook.ALLOW, "mode yolo")
-    if spec.read_only:
+    if spec.only_reads(call.input) and call.name not in WEB:
         return Opinion(Outlook.ALLOW, "it only reads")
     if stance.mode == "plan":
-        return Opinion(Outlook.DENY, "plan mode changes nothing: finish the plan and call exit_plan_mode")
-    if any(rule.matches(call) for rule in stance.allow):
-        return Opinion(Outlook.ALLOW, "an allow rule of the user")
-    if stance.mode == "accept-edits" and spec.edits:
-        return Opinion(Outlook.ALLOW, "mode accept-edits")
-    return _ask(f"{call.name} changes something and no rule allows it", stance.mode)
+        return _planning(call)
+    if (allowed := _allowed(subject, stance, says)) is not None:
+        return Opinion(Outlook.ALLOW, allowed)
+    return _ask(f"{call.name} {_does(call)} and no rule allows it", stance.mode)
 
 
-def _must_ask(spec: ToolSpec, facts: Facts) -> str | None:
-    if spec.asks is not None:
-        return f"{spec.name} is a question to a person"
-    if facts.protected:
-        return f"protected: {', '.join(facts.protected)}"
+def _forbidden(subject: Subject, stance: Stance, says: HookSays) -> str | None:
+    """Lines 1 to 3 of the order: why nobody can allow it."""
+    if subject.facts.outside is not None:
+        return subject.facts.outside
+    met, rule = strongest(stance.rules.deny, subject)
+    if met is Match.YES and rule is not None:
+        return f"{_named(rule)} forbids this call"
+    if says.verdict == "deny":
+        return f"a hook forbids this call{_because(says)}"
     return None
 
 
-def _ask(reason: str, mode: Mode, *, is_grantable: bool = True) -> Opinion:
+def _must_ask(subject: Subject, stance: Stance, says: HookSays) -> str | None:
+    """Why a person is asked whatever the mode and the allow rules: line 4, and what line 1 says of places."""
+    spec, facts = subject.spec, subject.facts
+    if spec.asks is not None:
+        return f"{spec.name} {'wants each call confirmed' if spec.asks == 'tool' else 'is a question to a person'}"
+    if facts.protected:
+        return f"protected: {', '.join(facts.protected)}"
+    line = facts.line
+    if line is not None and line.critical is not None:
+        return f"critical: {line.critical}"
+    if line is not None and line.script.problem is not None:
+        return f"it is not certain what this command would run: {line.script.problem}"
+    for rules, does, may in (
+        (stance.rules.deny, "forbids", "may forbid"),
+        (stance.rules.ask, "asks about", "may ask about"),
+    ):
+        met, rule = strongest(rules, subject)
+        if rule is not None:
+            return f"{_named(rule)} {does if met is Match.YES else may} this call"
+    if says.verdict in ("ask", "defer"):
+        return f"a hook asks about this call{_because(says)}"
+    return None
+
+
+def _planning(call: ToolCall) -> Opinion:
+    if call.name in WEB:
+        return Opinion(Outlook.ASK, f"{call.name} reaches the network, in plan mode too", is_grantable=False)
+    return Opinion(Outlook.DENY, "plan mode changes nothing: finish the plan and call exit_plan_mode")
+
+
+def _allowed(subject: Subject, stance: Stance, says: HookSays) -> str | None:
+    """Lines 8 to 11: why it runs without a question."""
+    line, accepts_edits = subject.facts.line, stance.mode == "accept-edits"
+    if is_allowed(stance.rules.allow, subject, edits_are_allowed=accepts_edits):
+        return "an allow rule of the user"
+    if says.verdict == "allow":
+        return f"a hook allows it{_because(says)}"
+    if line is not None and stance.sandbox_allows and subject.field("sandbox") is not False:
+        return "it runs in the sandbox"
+    if line is not None and line.only_shows:
+        return "it only shows something"
+    if accepts_edits and subject.spec.edits:
+        return "mode accept-edits"
+    return None
+
+
+def _does(call: ToolCall) -> str:
+    return "reaches the network" if call.name in WEB else "changes something"
+
+
+def _named(rule: Rule) -> str:
+    what = "the broken rule" if rule.broken is not None else "the rule"
+    return f"{what} {str(rule)[:120]} ({rule.origin.name})"
+
+
+def _because(says: HookSays) -> str:
+    return f": {says.reason}" if says.reason else ""
+
+
+def _ask(reason: str, mode: Mode, *, is_grantable: bool = True, is_put_off: bool = False) -> Opinion:
     if mode == "deny":
         return Opinion(Outlook.DENY, f"{reason}, and mode deny never asks")
-    return Opinion(Outlook.ASK, reason, is_grantable=is_grantable)
+    return Opinion(Outlook.ASK, reason, is_grantable=is_grantable, is_put_off=is_put_off)

@@ -11,6 +11,7 @@ from agentcore.permissions.workspace import Workspace
 _FOLDERS = frozenset(
     {
         ".agentcore",
+        ".agents",
         ".cargo",
         ".claude",
         ".devcontainer",

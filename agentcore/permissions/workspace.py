@@ -4,8 +4,10 @@ Every path is resolved through its symlinks before it is judged, so that a link 
 here can be swapped a moment later: whoever opens it must not follow links again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from agentcore.permissions.rules import Rule
 
 
 class OutsideRoots(Exception):
@@ -22,12 +24,16 @@ class Workspace:
     """Closed to every tool: credentials and the server's own state."""
     readable: tuple[Path, ...] = ()
     """Readable though outside or hidden: this session's own journal and spill files."""
+    home: Path = field(default_factory=Path.home)
+    """Of the user: what `~` stands for in rules and in shell lines."""
+    deny: tuple[Rule, ...] = ()
+    """What rules forbid: a walk through a folder leaves out the files that may not be read."""
 
     def resolve(self, path: str) -> Path:
         """The real path behind `path` (relative to `cwd`; `~` is not expanded). Raises: OutsideRoots."""
         real = self._real(path)
-        if any(real.is_relative_to(closed) for closed in self.hidden):
-            raise OutsideRoots(f"{path} is closed to tools: it holds credentials or the server's own state")
+        if self.is_hidden(real):
+            raise OutsideRoots(self.why_closed(path))
         if not any(real.is_relative_to(root) for root in self.roots):
             raise OutsideRoots(f"{path} is outside the project: work inside {self.cwd}")
         return real
@@ -38,6 +44,17 @@ class Workspace:
         if any(real.is_relative_to(open_) for open_ in self.readable):
             return real
         return self.resolve(path)
+
+    def is_hidden(self, real: Path) -> bool:
+        """Whether a real path lies in a place that is closed to every tool."""
+        return any(real.is_relative_to(closed) for closed in self.hidden)
+
+    def is_unreadable(self, real: Path) -> bool:
+        """As `is_hidden`, for what only reads."""
+        return self.is_hidden(real) and not any(real.is_relative_to(open_) for open_ in self.readable)
+
+    def why_closed(self, path: str) -> str:
+        return f"{path} is closed to tools: it holds credentials or the server's own state"
 
     def closed_below(self, folder: Path) -> tuple[Path, ...]:
         """The closed places inside a real folder, relative to it: what a walk through it must leave out."""

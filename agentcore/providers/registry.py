@@ -10,13 +10,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from agentcore.configuration import MAX_NOTICES, Configuration, nearest
 from agentcore.errors import BadRequest
 from agentcore.ports import Provider
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.local import Seen, Target, look
 from agentcore.providers.setups import Setup, notices, set_up
 from agentcore.providers.vendors import DEMO, DIALECTS
+from agentcore.settings.names import MAX_NOTICES, nearest
+from agentcore.settings.providers import ModelNames
 
 LOOK_AGAIN_S = 30.0  # what runs on this machine is asked at most this often for the sake of a list
 SHOWN_MODELS = 5
@@ -54,17 +55,17 @@ class Providers:
     def __init__(
         self,
         environ: Mapping[str, str],
-        configuration: Configuration | None = None,
+        names: ModelNames | None = None,
         *,
         loading: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`loading` is entered around the making of each client, in a worker thread: what is loaded then stays."""
-        configuration = configuration or Configuration()
+        names = names or ModelNames()
         self._setups: dict[str, Setup] = {}
-        for setup in set_up(environ, configuration.providers):
+        for setup in set_up(environ, names.providers):
             self._setups.setdefault(setup.name, setup)
-        self.aliases = configuration.aliases
+        self.aliases = names.aliases
         self._loading = loading
         self._clock = clock
         self._seen: dict[str, Seen] = {}

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
-from agentcore.configuration import NamedProvider, ProviderSection, ProviderType
 from agentcore.providers.endpoint import Endpoint, Key
 from agentcore.providers.vendors import DIALECTS, SERVICES, Service
+from agentcore.settings.providers import NamedProvider, ProviderSection, ProviderType
 
 OLLAMA_PORT = 11434
 _NEEDS_V1 = frozenset({"LLAMA_BASE_URL", "LM_STUDIO_API_BASE"})

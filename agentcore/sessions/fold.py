@@ -3,7 +3,7 @@
 There is no second store to disagree with: the live session keeps the same facts by the same rules.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +35,7 @@ from agentcore.events import (
     UserMessage,
 )
 from agentcore.inbox import Inbox
+from agentcore.limits import NO_CALL, RAISED_BY
 from agentcore.messages import Message, ToolResult
 from agentcore.session import Settings
 from agentcore.sessions.entries import entry_of, meta_of
@@ -42,6 +43,7 @@ from agentcore.sessions.journal import damaged
 from agentcore.sessions.log import STRIDE
 from agentcore.sessions.records import (
     Begin,
+    BudgetTold,
     Context,
     Deferral,
     Grant,
@@ -61,6 +63,7 @@ from agentcore.transcript import Transcript
 from agentcore.validator import LOST_RESULT
 
 TITLE_CHARS = 80
+PROMPTS = 3  # what mode `auto` looks at: the contract's
 
 
 @dataclass(slots=True)
@@ -92,6 +95,8 @@ class History:
     """Requests without a resolution, by request id, oldest first."""
     answered: dict[str, PermissionResolved] = field(default_factory=dict)
     """Resolutions of calls that have no result yet, by call id."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of what calls that have no result yet asked last, by call id."""
     resolved: dict[str, Resolution] = field(default_factory=dict)
     """Every resolution, by request id: what a late answer is told."""
     open_turn: int | None = None
@@ -106,11 +111,18 @@ class History:
     """The stop reason of the last `model_end`."""
     was_busy: bool = False
     """The last `status`."""
-    started: set[str] = field(default_factory=set)
-    """Calls that began and have no result: what they did is not known."""
+    started: dict[str, str] = field(default_factory=dict)
+    """Calls that began and have no result: what they did is not known. By id, the tool that ran: a hook may have put it
+    in the place of another."""
+    prompts: deque[str] = field(default_factory=lambda: deque(maxlen=PROMPTS))
+    """What people said last, as they typed it."""
     requests: int = 0
     """The highest N of any `perm-N`."""
     grants: list[str] = field(default_factory=list)
+    budget_told: dict[str, float] = field(default_factory=dict)
+    """Limits of the budget that a person was told about, and how high they were then."""
+    is_copy: bool = False
+    """The lines being read were copied from another session: nothing in them was spent by this one."""
     notes: list[str] = field(default_factory=list)
     """What the model learns with the next prompt, oldest first."""
     queue: WaitingPrompts = field(default_factory=WaitingPrompts)
@@ -132,6 +144,11 @@ class History:
         return (max(self.last_seq, self.reserved) // STRIDE + 1) * STRIDE
 
     @property
+    def is_beside(self) -> bool:
+        """Whether a model call of now is none of the conversation: a summary is made, or a call is looked at."""
+        return self.compacting is not None or bool(self.transcript.open_calls)
+
+    @property
     def may_have_open_calls(self) -> bool:
         """Whether a run is open that can have made them: one whose prompt was not told has asked for nothing yet."""
         return self.run is not None and self.run.has_message
@@ -143,7 +160,9 @@ def fold(lines: Iterable[bytes]) -> History:
     for number, line in enumerate(lines, 1):
         if history is None:
             meta = meta_of(line)
-            history = History(meta=meta, settings=meta.settings, modified=meta.created)
+            history = History(
+                meta=meta, settings=meta.settings, modified=meta.created, is_copy=meta.fork_of is not None
+            )
             continue
         entry = entry_of(line, number)
         if isinstance(entry, int):
@@ -183,18 +202,23 @@ def _apply_record(history: History, record: Record) -> None:
             begin(history, record)
         case Deferral(call=call):
             history.deferrals.add(call)
-            history.started.discard(call.call_id)
+            history.started.pop(call.call_id, None)
         case Load(base=base):
             history.reserved = max(history.reserved, base + STRIDE - 1)
+            history.is_copy = history.is_copy and base == 0  # a fork's own lines come behind its second load
             history.unheard.leave_out(history.transcript)
             if history.run is None:
                 history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
         case Reserve(until=until):
             history.reserved = max(history.reserved, until)
+        case Grant(rule=rule, is_revoked=True):
+            history.grants[:] = [other for other in history.grants if other != rule]
         case Grant(rule=rule):
             history.grants.append(rule)
         case Note(text=text):
             history.notes.append(text)
+        case BudgetTold(limit=limit, amount=amount):
+            history.budget_told[limit] = amount
         case Repair(messages=messages):
             if messages is not None:
                 mended(history, messages)
@@ -207,13 +231,18 @@ def _apply_record(history: History, record: Record) -> None:
 def _apply_permission(history: History, event: PermissionRequest | PermissionResolved) -> None:
     if isinstance(event, PermissionRequest):
         history.pending[event.request_id] = event
+        history.digests[event.call_id] = event.digest
+        history.answered.pop(event.call_id, None)  # it asks anew: the answer was to something else
         history.requests = max(history.requests, int(event.request_id.removeprefix("perm-")))
     else:
         history.pending.pop(event.request_id, None)
-        history.answered[event.call_id] = event
+        if event.call_id or event.resolution != "allowed":
+            history.answered[event.call_id] = event  # a budget that was raised says all that there is to say
         history.resolved[event.request_id] = event.resolution
         if event.mode is not None:
             history.settings = history.settings.model_copy(update={"mode": event.mode})
+        if event.budget is not None:
+            history.settings = updated(history.settings, SessionUpdated(budget=event.budget, by=event.request_id))
 
 
 def _apply_to_run(history: History, event: NumberedEvent) -> None:
@@ -228,6 +257,7 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             if source == "prompt":
                 history.notes.clear()  # they were in front of it
             history.submissions.taken(prompt_id)
+            said(history, event)
             if history.run is not None:
                 history.run.has_message = True
                 if prompt_id is not None and history.inbox.took(prompt_id):
@@ -243,9 +273,11 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             history.open_turn = None
         case ModelStart():
             history.is_calling = True
-        case ModelEnd(stop_reason=stop):
+        case ModelEnd(stop_reason=stop, request_ms=request_ms):
             history.is_calling = False
-            if history.compacting is None:
+            if not history.is_copy:
+                ledger.asked_model(request_ms)
+            if not history.is_beside:
                 history.last_stop = stop
         case CompactionStart(trigger=trigger):
             history.compacting = event
@@ -265,19 +297,24 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             history.is_unanswered = False
         case UsageReport(spent=spent, spent_usd=spent_usd):
             ledger.spend(spent, spent_usd)
-            if history.compacting is None:
+            if not history.is_beside:
                 transcript.measure(event.context_tokens)
                 history.is_unanswered = False
-        case ToolStart(call_id=call_id):
-            history.started.add(call_id)
-        case ToolEnd(call_id=call_id):
+        case ToolStart(call_id=call_id, group=group):
+            history.started[call_id] = event.tool_name
+            if not history.is_copy:
+                ledger.began_call(group)
+        case ToolEnd(call_id=call_id, duration_ms=duration_ms):
+            if not history.is_copy:
+                ledger.ended_call(duration_ms)
             if transcript.is_open(call_id):
                 transcript.add_result(event.result())
             else:
                 history.findings["orphan_result"] += 1
-            history.started.discard(call_id)
+            history.started.pop(call_id, None)
             history.deferrals.settle(call_id)
             history.answered.pop(call_id, None)
+            history.digests.pop(call_id, None)
         case Error():
             history.submissions.failed(event)
         case Done():
@@ -346,6 +383,12 @@ def begin(history: History, record: Begin) -> None:
         raise ValueError(f"no prompt {record.prompt_id} waits")
 
 
+def said(history: History, message: UserMessage) -> None:
+    """A message is in the transcript: what a person typed of it is remembered."""
+    if message.source in ("prompt", "steer"):
+        history.prompts.append(message.typed_text)
+
+
 def keep(history: History, prompt_ids: Sequence[str], now: float) -> None:
     """Just these prompts of the queue wait on, in this order; the others were removed, at `now` in Unix seconds."""
     removed = history.queue.keep(prompt_ids)
@@ -355,6 +398,9 @@ def keep(history: History, prompt_ids: Sequence[str], now: float) -> None:
 
 def end(history: History, reason: StopReason) -> None:
     """A run has its `done`. What it did not take of its inbox is next in the queue, unless it goes on with it."""
+    if reason != "suspended":
+        history.digests.pop(NO_CALL, None)
+        history.answered.pop(NO_CALL, None)  # what was said about the budget was said to this run
     if reason == "suspended" and history.run is not None:
         history.run.is_suspended = True
     else:
@@ -365,6 +411,9 @@ def end(history: History, reason: StopReason) -> None:
 def updated(settings: Settings, change: SessionUpdated) -> Settings:
     """The settings after a change; fields that the event leaves out stay."""
     fields = {name: value for name in Settings.model_fields if (value := getattr(change, name, None)) is not None}
+    if change.budget is not None:
+        is_raise = change.by is not None and change.by.startswith(RAISED_BY)
+        fields["budget_step"] = (settings.budget_step or settings.budget) if is_raise else None
     return settings.model_copy(update=fields)
 
 

@@ -124,10 +124,11 @@ class Lease(Value):
 
 
 class Grant(Value):
-    """A permission rule that holds for the rest of the session."""
+    """A permission rule that holds for the rest of the session, or does so no more."""
 
     type: Literal["grant"] = "grant"
     rule: str
+    is_revoked: bool = False
 
 
 class Note(Value):
@@ -136,6 +137,15 @@ class Note(Value):
     type: Literal["note"] = "note"
     text: str
     ts: float
+
+
+class BudgetTold(Value):
+    """A person was told about a limit of the budget; at this height it is not told again."""
+
+    type: Literal["budget_told"] = "budget_told"
+    limit: str
+    """A limit, or `unpriced`."""
+    amount: float
 
 
 class Repair(Value):
@@ -148,9 +158,22 @@ class Repair(Value):
     """The whole transcript from here on, where it was mended."""
 
 
-Record = Meta | Context | Prompt | Begin | Deferral | Load | Lease | Reserve | Grant | Note | Repair
+Record = Meta | Context | Prompt | Begin | Deferral | Load | Lease | Reserve | Grant | Note | BudgetTold | Repair
 RECORD_TYPES = frozenset(
-    {"meta", "context", "prompt", "begin", "deferred", "load", "lease", "reserve", "grant", "note", "repair"}
+    {
+        "meta",
+        "context",
+        "prompt",
+        "begin",
+        "deferred",
+        "load",
+        "lease",
+        "reserve",
+        "grant",
+        "note",
+        "budget_told",
+        "repair",
+    }
 )
 RECORDS: TypeAdapter[Record] = TypeAdapter(
     Annotated[Record, Field(discriminator="type")], config=ConfigDict(defer_build=True)

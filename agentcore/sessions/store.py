@@ -320,7 +320,7 @@ def _settings_of_fork(settings: Settings, point: ForkPoint, given: Mapping[str, 
     goes with it."""
     if point.message is not None and settings.title == title_from(point.message.typed_text):
         settings = settings.model_copy(update={"title": None})
-    return settings.model_copy(update=dict(given))
+    return settings.with_given(given)
 
 
 @contextmanager

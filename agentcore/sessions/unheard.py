@@ -33,6 +33,8 @@ class Unheard:
         self._asked.clear()
 
     def ended(self, reason: StopReason) -> None:
+        if reason == "suspended":
+            return  # its rest is a run of its own, and may still be answered
         if reason in _CAME_TO_NOTHING:
             self._failed += self._asked
         self._asked = []

@@ -8,12 +8,12 @@ from pathlib import Path
 import anyio
 from pydantic import Field
 
+from agentcore.environment import command_environ
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Checkpoints, Coverage, Outcome, ToolError, ToolRoom, ToolSpec
-from agentcore.tools.environment import command_environ
+from agentcore.processes import Command, Running, running
 from agentcore.tools.inputs import Plain
 from agentcore.tools.output import LiveOutput
-from agentcore.tools.processes import Command, Running, running
 from agentcore.values import Value
 
 DEFAULT_TIMEOUT_MS = 120_000
@@ -54,37 +54,50 @@ class BashTool:
         self._shell = str(BASH if BASH.exists() else "sh")
 
     async def run(self, input: BashInput, room: ToolRoom) -> Outcome:
-        output = LiveOutput(room.say)
-        try:
-            async with self._kept() as coverage:
-                ending = await self._run(input, output)
-        except FileNotFoundError as error:
-            raise ToolError("the working directory or the shell does not exist") from error
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ToolError(f"the command could not be started: {reason}") from error
-        finally:
-            output.close()
-        printed = output.kept.text()
-        events = tuple(coverage.notices)
-        if ending is None:
-            told = f"timed out after {input.timeout} ms and was ended"
-            return Outcome(_with_ending(printed, told), is_error=True, events=events)
-        return Outcome(_with_ending(printed, ending), events=events)
+        argv = (self._shell, "-c", "--", input.command)  # "--": a command may begin with a dash
+        command = Command(argv, self._workspace.cwd, self._environ)
+        return await run_command(command, input.timeout, room, self._checkpoints)
 
     def preview(self, input: BashInput) -> None:
         return None
 
-    def _kept(self) -> AbstractAsyncContextManager[Coverage]:
-        return nullcontext(Coverage()) if self._checkpoints is None else self._checkpoints.around_command()
 
-    async def _run(self, input: BashInput, output: LiveOutput) -> str | None:
-        """Run to the end; return how it ended, None for a timeout."""
-        argv = (self._shell, "-c", "--", input.command)  # "--": a command may begin with a dash
-        async with running(Command(argv, self._workspace.cwd, self._environ), output.take) as child:
-            with anyio.move_on_after(input.timeout / 1000) as limit:
-                await _follow(child, output)
-        return None if limit.cancelled_caught else _told(child.exit_code)
+async def run_command(
+    command: Command, timeout_ms: int, room: ToolRoom, checkpoints: Checkpoints | None = None
+) -> Outcome:
+    """Run a command to its end: shown while it runs, ended with all that it started, kept for an undo.
+
+    Without `checkpoints` nothing is kept. Raises: ToolError when it cannot be started.
+    """
+    output = LiveOutput(room.say)
+    try:
+        async with _kept(checkpoints) as coverage:
+            ending = await _ended(command, timeout_ms, output)
+    except FileNotFoundError as error:
+        raise ToolError("the working directory or the program does not exist") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ToolError(f"the command could not be started: {reason}") from error
+    finally:
+        output.close()
+    printed = output.kept.text()
+    events = tuple(coverage.notices)
+    if ending is None:
+        told = f"timed out after {timeout_ms} ms and was ended"
+        return Outcome(_with_ending(printed, told), is_error=True, events=events)
+    return Outcome(_with_ending(printed, ending), events=events)
+
+
+def _kept(checkpoints: Checkpoints | None) -> AbstractAsyncContextManager[Coverage]:
+    return nullcontext(Coverage()) if checkpoints is None else checkpoints.around_command()
+
+
+async def _ended(command: Command, timeout_ms: int, output: LiveOutput) -> str | None:
+    """Run to the end; return how it ended, None for a timeout."""
+    async with running(command, output.take) as child:
+        with anyio.move_on_after(timeout_ms / 1000) as limit:
+            await _follow(child, output)
+    return None if limit.cancelled_caught else _told(child.exit_code)
 
 
 async def _follow(child: Running, output: LiveOutput) -> None:

@@ -1,9 +1,12 @@
 """The built-in tools of one session. The only module that outsiders need from this room."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from agentcore.clock import SystemClock
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Blobs, Checkpoints, Tool
+from agentcore.tools.ask import AskUserTool
 from agentcore.tools.bash import BashTool
 from agentcore.tools.edit import EditTool, MultiEditTool
 from agentcore.tools.editor import FileEditor
@@ -14,7 +17,47 @@ from agentcore.tools.plan import PlanTool
 from agentcore.tools.read import ReadTool
 from agentcore.tools.todo import TodoTool
 from agentcore.tools.versions import FileVersions
+from agentcore.tools.web.cache import PageCache
+from agentcore.tools.web.fetch import WebFetchTool
+from agentcore.tools.web.fetching import Web
+from agentcore.tools.web.search import WebSearchTool
+from agentcore.tools.web.services import chosen
 from agentcore.tools.write import WriteTool
+
+NAMES = frozenset(
+    {
+        "ask_user",
+        "bash",
+        "call_tool",
+        "edit",
+        "exit_plan_mode",
+        "glob",
+        "grep",
+        "ls",
+        "lsp",
+        "memory",
+        "multi_edit",
+        "read",
+        "skill",
+        "task",
+        "task_output",
+        "task_stop",
+        "todo_write",
+        "tool_search",
+        "web_fetch",
+        "web_search",
+        "write",
+    }
+)
+"""What is this server's own, whether or not the tool is there: nobody else's tool may have such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebAccess:
+    """The way to the network, and what was fetched lately: one for all sessions of a process."""
+
+    web: Web = field(default_factory=Web)
+    cache: PageCache = field(default_factory=lambda: PageCache(SystemClock()))
 
 
 def builtin_tools(
@@ -24,16 +67,21 @@ def builtin_tools(
     *,
     versions: FileVersions | None = None,
     checkpoints: Checkpoints | None = None,
+    web: WebAccess | None = None,
 ) -> tuple[Tool, ...]:
     """Make a fresh set, sorted by name.
 
-    `environ` is what commands inherit; secrets in it are withheld. `blobs` keeps the pictures that are shown.
-    `versions` is the record of what was read, to be handed over where two sets belong to one session. `checkpoints`
-    keeps what files hold before a tool changes them; without it nothing can be undone.
+    `environ` is what commands inherit, without the secrets in it; a search service's key in it brings `web_search`.
+    `blobs` keeps the pictures that are shown. `versions` is the record of what was read, to be handed over where two
+    sets belong to one session. `checkpoints` keeps what files hold before a tool changes them; without it nothing can
+    be undone. `web` is what sessions share of the network.
     """
     versions = versions or FileVersions()
+    web = web or WebAccess()
+    service = chosen(environ)
     editor = FileEditor(workspace, versions, checkpoints)
     return (
+        AskUserTool(),
         BashTool(workspace, environ, checkpoints),
         EditTool(editor),
         PlanTool(),
@@ -43,5 +91,7 @@ def builtin_tools(
         MultiEditTool(editor),
         ReadTool(workspace, versions, blobs),
         TodoTool(),
+        WebFetchTool(web.web, web.cache, blobs),
+        *(() if service is None else (WebSearchTool(web.web, *service),)),
         WriteTool(editor),
     )

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from pydantic import Field
 
+from agentcore.environment import command_environ
 from agentcore.files import opened_folder
+from agentcore.permissions.unread import Unread
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
-from agentcore.tools.environment import command_environ
 from agentcore.tools.globs import Glob
 from agentcore.tools.inputs import Plain
 from agentcore.tools.ripgrep import Found, Place, locate, search
@@ -56,7 +57,9 @@ class GlobTool:
 
     def _told(self, input: GlobInput, place: Place, found: Found) -> str:
         with failures_told(input.path):
-            names = _newest_first(place.folder, _matching(Glob(input.pattern), found.output))
+            unread = Unread(self._workspace, self.spec.name, input.path, place.folder)
+            matching = (name for name in _matching(Glob(input.pattern), found.output) if not unread.has(name))
+            names = _newest_first(place.folder, matching)
         lines = (safe_name(self._workspace.shown(place.folder / name)) for name in names[:MAX_RESULTS])
         text = bounded_lines(lines, len(names), "narrow the pattern or the path")
         if found.is_partial:

@@ -3,14 +3,16 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
 from agentcore.caps import safe_text
+from agentcore.environment import command_environ
+from agentcore.permissions.unread import Unread
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
-from agentcore.tools.environment import command_environ
 from agentcore.tools.inputs import Plain
 from agentcore.tools.ripgrep import TIMEOUT_S, Found, Place, locate, search
 from agentcore.tools.texts import bounded_lines, safe_name
@@ -80,7 +82,7 @@ class GrepTool:
 
     def _told(self, input: GrepInput, place: Place, found: Found) -> str:
         """One line for each result, by path; ripgrep's threads finish in any order."""
-        results = sorted(_results(input.output_mode, found.output), key=lambda result: result[0])
+        results = sorted(self._readable(input, place, found), key=lambda result: result[0])
         if not results and found.is_partial:
             raise ToolError(f"nothing found within {TIMEOUT_S:.0f} s: search a smaller folder")
         lines = (self._line(place, path, rest) for path, rest in results[: input.head_limit])
@@ -90,6 +92,15 @@ class GrepTool:
         if found.remarks:
             text += f"\n[the search failed in part: {found.remarks.splitlines()[0]}]"
         return text or "No matches found."
+
+    def _readable(self, input: GrepInput, place: Place, found: Found) -> Iterator[tuple[bytes, bytes]]:
+        """The results, without those of files that a rule forbids to read. A single file was judged with the call."""
+        results = _results(input.output_mode, found.output)
+        if place.name is not None:
+            return results
+        unread = Unread(self._workspace, self.spec.name, input.path, place.folder)
+        is_unread = cache(lambda path: unread.has(os.fsdecode(path).removeprefix("./")))
+        return (result for result in results if not is_unread(result[0]))
 
     def _line(self, place: Place, path: bytes, rest: bytes) -> str:
         shown = self._workspace.shown(place.folder / os.fsdecode(path))

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agentcore.files import entries_of, opened_folder
+from agentcore.permissions.unread import Unread
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.inputs import Plain
@@ -43,15 +44,17 @@ class LsTool:
         with failures_told(path):
             real = self._workspace.resolve(path)
             closed = {str(place) for place in self._workspace.closed_below(real)}
+            unread = Unread(self._workspace, self.spec.name, path, real)
             try:
-                return _listing(real, closed) or "(the folder is empty)"
+                return _listing(real, closed, unread) or "(the folder is empty)"
             except NotADirectoryError as error:
                 raise ToolError(f"{path} is not a folder: use read") from error
 
 
-def _listing(real: Path, closed: set[str]) -> str:
+def _listing(real: Path, closed: set[str], unread: Unread) -> str:
     with opened_folder(real) as folder, entries_of(folder) as entries:
-        visible = sorted((entry for entry in entries if entry.name not in closed), key=lambda entry: entry.name)
+        shown = (entry for entry in entries if entry.name not in closed and not unread.has(entry.name))
+        visible = sorted(shown, key=lambda entry: entry.name)
         lines = (_line(entry, folder) for entry in visible[:MAX_ENTRIES])
         return bounded_lines(lines, len(visible), "use glob to find what you need")
 

@@ -1,4 +1,4 @@
-"""The tool `read`: a text file as numbered lines within bounds; a picture or a PDF as itself."""
+"""The tool `read`: a text file, or the text of a PDF, as numbered lines within bounds; a picture as itself."""
 
 import io
 from collections.abc import Iterator
@@ -13,12 +13,14 @@ from pydantic import Field
 from agentcore.caps import HARD_LIMIT_BYTES, safe_text
 from agentcore.errors import StorageUnavailable, Unprocessable
 from agentcore.files import entries_of, open_regular, opened_folder, take_snapshot
-from agentcore.media import MAX_FILE_BYTES, TEXT, keep, kind_of
+from agentcore.media import MAX_FILE_BYTES, PDF, TEXT, check_size, keep, kind_of
 from agentcore.messages import Attachment, Image
+from agentcore.permissions.unread import Unread
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Blobs, Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.editor import BOM, SNIFFED_BYTES, is_binary
 from agentcore.tools.inputs import Plain
+from agentcore.tools.pdf import pdf_text
 from agentcore.tools.texts import decode_start, safe_name
 from agentcore.tools.threads import failures_told, read_in_thread
 from agentcore.tools.versions import FileVersions
@@ -51,7 +53,8 @@ class ReadTool:
         name="read",
         description=(
             "Read a text file as numbered lines (number, tab, line). Long files come in parts: go on with offset. "
-            "A picture or a PDF is shown as such. A file must be read before it can be changed."
+            "Of a PDF the text is read; a picture, or a PDF without text, is shown. A file must be read before it can "
+            "be changed."
         ),
         input=ReadInput,
         read_only=True,
@@ -67,7 +70,11 @@ class ReadTool:
 
     async def run(self, input: ReadInput, room: ToolRoom) -> Outcome:
         found = await read_in_thread(self._read, input)
-        return Outcome(found) if isinstance(found, str) else await self._shown(found, input)
+        if isinstance(found, str):
+            return Outcome(found)
+        if kind_of(found.data) == PDF and (text := await _text_of(found, input)):
+            return Outcome(text)
+        return await self._shown(found, input)
 
     def preview(self, input: ReadInput) -> None:
         return None
@@ -112,8 +119,19 @@ class ReadTool:
                 names = {entry.name for entry in islice(entries, MAX_SIBLINGS)} - closed
         except OSError:
             return ""
-        near = get_close_matches(real.name, sorted(names), n=3)
+        unread = Unread(self._workspace, self.spec.name, str(real.parent), real.parent)
+        near = get_close_matches(real.name, sorted(name for name in names if not unread.has(name)), n=3)
         return f" Close names in its folder: {', '.join(map(safe_name, near))}." if near else ""
+
+
+async def _text_of(found: _Shown, input: ReadInput) -> str:
+    """The asked lines of a PDF's text; empty where it has none: then its pages are pictures."""
+    try:
+        check_size(found.data)
+        text = await pdf_text(found.data)
+    except (ToolError, Unprocessable) as error:
+        raise ToolError(f"{input.file_path} cannot be read: {error}") from error
+    return numbered_lines(io.BytesIO(text.encode()), input.offset, input.limit) if text else ""
 
 
 def _line_about(attachment: Attachment, path: str) -> str:

@@ -19,7 +19,7 @@ import anyio
 from agentcore.caps import safe_text
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import ToolError
-from agentcore.tools.processes import Command, running
+from agentcore.processes import Command, running
 from agentcore.tools.threads import failures_told
 
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024

@@ -1,6 +1,7 @@
 """Every endpoint; the router and `openapi.yaml` are both made from this table."""
 
 from server.routes import (
+    approvals,
     blobs,
     compaction,
     events,
@@ -11,6 +12,7 @@ from server.routes import (
     permissions,
     prompts,
     queue,
+    rules,
     sessions,
     undo,
 )
@@ -25,6 +27,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *queue.ENDPOINTS,
     *blobs.ENDPOINTS,
     *permissions.ENDPOINTS,
+    *rules.ENDPOINTS,
+    *approvals.ENDPOINTS,
     *compaction.ENDPOINTS,
     *undo.ENDPOINTS,
     *fork.ENDPOINTS,

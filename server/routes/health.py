@@ -31,6 +31,7 @@ FEATURES = (
     "fork",
     "export",
     "takeover",
+    "approvals",
 )
 
 

@@ -36,7 +36,8 @@ async def answer_permission(request: Request) -> Response:
 async def answer_deferred(request: Request) -> Response:
     """The result of a deferred call; it is durable before this answers."""
     body, live = await read_body(request, DeferredBody), await live_of(request)
-    live.answer_deferred(request.path_params["token"], body.output, is_error=body.is_error)
+    output = await live.agent.check_output(body.output)  # first: what follows is one step
+    live.answer_deferred(request.path_params["token"], output, is_error=body.is_error)
     await live.agent.log.sync()
     return no_content()
 
@@ -44,12 +45,15 @@ async def answer_deferred(request: Request) -> Response:
 async def _persist(hub: Hub, live: LiveSession, rule: str, *, for_user: bool) -> PermissionGranted:
     """Write the rule down; when that fails the call stays allowed and the rule lives for the session."""
     try:
-        await hub.app.persist(live.agent, rule, for_user=for_user)
+        origin = await hub.app.persist(live.agent, rule, for_user=for_user)
     except (OSError, AgentError) as error:
         logger.warning("session %s: a rule could not be written: %s", live.id, error)
         text = "The rule could not be written to the settings; it holds for this session only."
         live.agent.notice("warning", "rule_not_persisted", text)
         return PermissionGranted(allowed=True, persisted=False, rule=rule, error=text)
+    for other in hub:
+        if for_user or other.agent.cwd == live.agent.cwd:
+            other.agent.adopt(rule, origin)
     return PermissionGranted(allowed=True, persisted=True, rule=rule)
 
 

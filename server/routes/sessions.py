@@ -44,8 +44,7 @@ async def list_sessions(request: Request) -> Response:
 async def create_session(request: Request) -> Response:
     body, hub = await read_body(request, CreateSession), hub_of(request)
     given = given_settings(body, hub.app)
-    settings = hub.app.config.defaults.model_copy(update=given)
-    hub.app.validate(settings)
+    hub.app.validate(Settings(**given))
     folder = hub.app.work_folder(body.cwd)
     name = body.resume
     if name is not None and body.continue_:
@@ -57,6 +56,8 @@ async def create_session(request: Request) -> Response:
     if name is None and body.takeover:
         raise Problem("bad_request", "`takeover` goes with `resume` or `continue`: a new session is held by nobody.")
     if name is None:
+        settings = (await hub.app.defaults(folder)).with_given(given)
+        hub.app.validate(settings)
         live = await hub.create(folder, settings)
         return respond(live.state(), 201)
     live, was_loaded = await hub.load(name, takeover=body.takeover)
@@ -94,6 +95,8 @@ def given_settings(body: SessionSettings, app: App) -> dict[str, Any]:
 
 async def _change(live: LiveSession, given: dict[str, Any]) -> None:
     """Apply validated settings; they are durable when this returns."""
+    if "budget" in given:
+        given = given | {"budget": given["budget"].over(live.agent.settings.budget)}
     live.update(SessionUpdated(**given, by="client"))
     await live.agent.log.sync()
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from tests.benchmarks import cancel, commands, connections, deltas, lives, micro, startup, streams, turns
+from tests.benchmarks import cancel, commands, connections, deltas, guard, lives, micro, startup, streams, turns
 from tests.benchmarks.table import Row, Verdict, render
 
 Measure = Callable[[], list[Row]]
@@ -18,6 +18,7 @@ MEASURES: dict[str, Measure] = {
     "load": micro.load,
     "turn": turns.turn,
     "body": turns.body,
+    "guard": guard.guard,
     "command": commands.commands,
     "deltas": deltas.deltas,
     "cancel": cancel.cancel,

@@ -14,11 +14,22 @@ from agentcore_client.async_client import AsyncClient
 from agentcore_client.client import Client
 from agentcore_client.errors import ApiError, ConnectionLost
 from agentcore_client.retry import Backoff, RetryPolicy
-from agentcore_client.values import GrantReport, Info, StoredMessage, Undo
+from agentcore_client.values import Approval, GrantReport, Info, Rule, StoredMessage, Undo
 from tests.clients.conftest import QUICK
 from tests.clients.unruly import SESSION, STATE, TOKEN, Unruly
 
 PATH = f"/v1/sessions/{SESSION}"
+RULE = {"id": "cd34", "effect": "allow", "rule": "Bash(ls)", "scope": "user", "source": "settings.toml"}
+APPROVAL = {
+    "id": "ab12",
+    "kind": "hook",
+    "project": "/project",
+    "source": ".claude/settings.json",
+    "name": "Stop",
+    "content": '{"type": "command", "command": "x"}',
+    "sha256": "0" * 64,
+    "state": "waiting",
+}
 
 
 def sent(unruly: Unruly) -> list[tuple[str, str, Any]]:
@@ -93,6 +104,10 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
         f"POST {PATH}/undo": (200, {"restored": ["a"], "deleted": [], "skipped": [{"path": "b", "why": "changed"}]}),
         f"GET {PATH}/permissions": (200, {"permissions": []}),
         "GET /v1/health": (200, {"ok": True}),
+        "GET /v1/permissions/rules": (200, {"rules": [RULE]}),
+        "DELETE /v1/permissions/rules/cd34": (204, None),
+        "GET /v1/approvals": (200, {"approvals": [APPROVAL]}),
+        "POST /v1/approvals/ab12": (204, None),
     }
     session = client.session(SESSION)
     page = client.list_sessions(limit=5, cursor="b")
@@ -105,6 +120,10 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
     assert session.compact() == "Short."
     assert session.undo(dry_run=True) == Undo(restored=("a",), deleted=(), skipped=(Skipped(path="b", why="changed"),))
     assert session.permissions() == ()
+    assert client.rules() == (Rule.model_validate(RULE),)
+    client.revoke_rule("cd34")
+    assert client.approvals() == (Approval.model_validate(APPROVAL),)
+    client.decide_approval("ab12", allow=True)
     assert client.health()
     assert client.info() == Info(version="1", cwd="/project", roots=("/project",), features=("idempotency",))
     session.delete()
@@ -118,6 +137,10 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
         ("POST", f"{PATH}/compact", {}),
         ("POST", f"{PATH}/undo", {"dry_run": True}),
         ("GET", f"{PATH}/permissions", None),
+        ("GET", "/v1/permissions/rules", None),
+        ("DELETE", "/v1/permissions/rules/cd34", None),
+        ("GET", "/v1/approvals", None),
+        ("POST", "/v1/approvals/ab12", {"allow": True}),
         ("GET", "/v1/health", None),
         ("GET", "/v1/info", None),
         ("DELETE", PATH, None),

@@ -493,6 +493,54 @@ def test_a_session_is_taken_over_from_another_server(daemon: Daemon, tmp_path: P
         assert here.json("05-permissions.sh", session, exits=22)["code"] == "not_found"
 
 
+def test_what_was_allowed_for_good_is_listed_and_taken_back(cook: Cook, session: str) -> None:
+    before = cook.json("27-rules.sh")["rules"]
+    cook.run("04-prompt.sh", session, "go")
+    request = cook.open_request(session)
+    cook.run("06-answer.sh", session, request["request_id"], "always")
+    [rule] = [one for one in cook.json("27-rules.sh")["rules"] if one not in before]
+    assert (rule["rule"], rule["scope"]) == (request["suggested_rules"][0], "session")
+    assert cook.run("27-rules.sh", rule["id"]) == ""
+    assert cook.json("27-rules.sh")["rules"] == before
+    assert cook.json("27-rules.sh", rule["id"], exits=22)["code"] == "not_found"
+
+
+def test_what_a_repository_wants_to_run_waits_for_a_word(cook: Cook, daemon: Daemon) -> None:
+    assert cook.json("29-approvals.sh") == {"approvals": []}
+    (daemon.cwd / ".mcp.json").write_text('{"mcpServers": {"files": {"command": "npx"}}}')
+    [server] = cook.json("29-approvals.sh")["approvals"]
+    assert (server["name"], server["state"]) == ("files", "waiting")
+    assert cook.run("29-approvals.sh", server["id"], "allow") == ""
+    [server] = cook.json("29-approvals.sh")["approvals"]
+    assert server["state"] == "allowed"
+    assert cook.json("29-approvals.sh", "none", "deny", exits=22)["code"] == "not_found"
+
+
+@in_both_shells
+def test_a_limit_that_is_reached_asks_and_is_raised(cook: Cook, session: str) -> None:
+    assert cook.json("30-budget.sh", session)["budget"]["limits"] == {}
+    set_to = cook.json("30-budget.sh", session, "tokens", "1")["budget"]
+    assert (set_to["limits"], set_to["used"]["tokens"]) == ({"tokens": 1}, 0)
+    assert cook.json("30-budget.sh", session, "usd", "-1", exits=22)["code"] == "bad_request"
+    cook.run("30-budget.sh", session, "dollars", "1", exits=2)
+    cook.run("04-prompt.sh", session, "go")
+    request = cook.open_request(session)
+    assert (request["kind"], request["input"]["limit"]) == ("budget", "tokens")
+    assert cook.json("30-budget.sh", session, "tokens", "null")["budget"]["limits"] == {}
+    wait_until(lambda: cook.open_request(session)["kind"] == "tool")
+
+
+def test_a_question_is_answered_with_one_of_its_options(cook: Cook, session: str) -> None:
+    cook.run("04-prompt.sh", session, "ask me a question")
+    request = cook.open_request(session)
+    assert (request["kind"], request["options"]) == ("question", ["apples", "pears"])
+    refused = cook.json("28-question.sh", session, request["request_id"], '"plums"', exits=22)
+    assert (refused["code"], "'apples', 'pears'" in refused["error"]) == ("unprocessable", True)
+    assert cook.json("06-answer.sh", session, request["request_id"], "allow", exits=22)["code"] == "bad_request"
+    assert cook.run("28-question.sh", session, request["request_id"], '"pears"') == ""
+    assert wait_until(lambda: "pears" in json.dumps(cook.json("11-messages.sh", session)["messages"][2:]))
+
+
 def test_closed_session_is_gone_until_it_is_resumed(cook: Cook) -> None:
     session = cook.run("02-create-session.sh").strip()
     assert cook.run("14-close.sh", session) == ""

@@ -13,6 +13,9 @@ from tests.daemon import Daemon
 
 SCHEMAS = yaml.safe_load((Path(__file__).resolve().parents[2] / "openapi.yaml").read_text())["components"]["schemas"]
 ANSWERS: dict[str, type[Received]] = {
+    "StandingRule": values.Rule,
+    "ApprovalInfo": values.Approval,
+    "BudgetState": values.BudgetState,
     "ForkAnswer": values.Fork,
     "HistoryMessage": values.StoredMessage,
     "Info": values.Info,

@@ -14,6 +14,7 @@ from tests.core.test_tools import Workbench
 pytestmark = pytest.mark.anyio
 
 FIELDS = {
+    "ask_user": {"questions", "input"},
     "bash": {"command", "description", "timeout"},
     "edit": {"file_path", "old_string", "new_string", "replace_all"},
     "exit_plan_mode": {"plan"},
@@ -23,10 +24,12 @@ FIELDS = {
     "multi_edit": {"file_path", "edits"},
     "read": {"file_path", "offset", "limit"},
     "todo_write": {"todos"},
+    "web_fetch": {"url", "prompt"},
+    "web_search": {"query", "allowed_domains", "blocked_domains"},
     "write": {"file_path", "content"},
 }
-READ_ONLY = {"exit_plan_mode", "glob", "grep", "ls", "read", "todo_write"}
-PARALLEL_SAFE = {"glob", "grep", "ls", "read"}
+READ_ONLY = {"ask_user", "exit_plan_mode", "glob", "grep", "ls", "read", "todo_write"}
+PARALLEL_SAFE = {"glob", "grep", "ls", "read", "web_fetch", "web_search"}
 EDITS = {"edit", "multi_edit", "write"}
 PATHS = {
     "edit": ("file_path",),
@@ -37,7 +40,12 @@ PATHS = {
     "read": ("file_path",),
     "write": ("file_path",),
 }
+ASKS = {"ask_user": "question", "exit_plan_mode": "plan"}
+UNBOUNDED = {"ask_user", "bash", "exit_plan_mode", "web_fetch", "web_search"}
+"""They keep a time of their own, or a person's."""
+ENVIRON = {**os.environ, "BRAVE_API_KEY": "k"}
 VALID: dict[str, dict[str, Any]] = {
+    "ask_user": {"input": "Which one?"},
     "bash": {"command": "printf 'a\\0b\\377'"},
     "edit": {"file_path": "a.txt", "old_string": "one", "new_string": "two"},
     "exit_plan_mode": {"plan": "build it"},
@@ -47,14 +55,18 @@ VALID: dict[str, dict[str, Any]] = {
     "multi_edit": {"file_path": "a.txt", "edits": [{"old_string": "one", "new_string": "two"}]},
     "read": {"file_path": "a.txt"},
     "todo_write": {"todos": [{"content": "x", "status": "pending"}]},
+    "web_fetch": {"url": "http://127.0.0.1:9/"},
+    "web_search": {"query": "what now"},
     "write": {"file_path": "new/b.txt", "content": "x"},
 }
 NAMES = sorted(FIELDS)
+REACH_OUT = {"ask_user", "web_fetch", "web_search"}
+"""To a person or to the network, so they are run where there is one: in tests of their own."""
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    bench = Workbench(tmp_path)
+    bench = Workbench(tmp_path, ENVIRON)
     bench.put("a.txt", b"one \xff\xfe\n")
     (bench.root / os.fsdecode(b"bad\xff\nname")).touch()
     return bench
@@ -69,7 +81,7 @@ def tool_of(bench: Workbench, name: str) -> Tool:
 
 
 def test_the_set_is_whole_and_sorted(bench: Workbench) -> None:
-    assert [tool.spec.name for tool in builtin_tools(bench.workspace, {}, bench.blobs)] == NAMES
+    assert [tool.spec.name for tool in builtin_tools(bench.workspace, ENVIRON, bench.blobs)] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,8 +92,8 @@ def test_the_declaration_is_true_to_the_table(bench: Workbench, name: str) -> No
     assert spec.parallel_safe == (name in PARALLEL_SAFE)
     assert spec.edits == (name in EDITS)
     assert spec.paths == PATHS.get(name, ())
-    assert spec.asks == ("plan" if name == "exit_plan_mode" else None)
-    assert (spec.timeout_s is None) == (name in {"bash", "exit_plan_mode"})
+    assert spec.asks == ASKS.get(name)
+    assert (spec.timeout_s is None) == (name in UNBOUNDED)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,7 +114,7 @@ def test_unknown_fields_are_refused_and_inputs_cannot_change(bench: Workbench, n
         setattr(model.model_validate(VALID[name]), next(iter(model.model_fields)), "x")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in REACH_OUT])
 async def test_what_leaves_is_text_and_a_reader_changes_nothing(bench: Workbench, name: str) -> None:
     if name in EDITS:
         await bench.output("read", file_path="a.txt")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentcore.configuration import Configuration, NamedProvider, ProviderSection
 from agentcore.providers.local import ANSWER_S, MAX_LIST_BYTES, Seen, Target, look
 from agentcore.providers.registry import Providers
+from agentcore.settings.providers import ModelNames, NamedProvider, ProviderSection
 
 Answer = Callable[[socket.socket], None]
 
@@ -253,7 +253,7 @@ def test_a_named_server_that_lists_nothing_is_believed() -> None:
     section = ProviderSection(type="openai-compatible", base_url="http://127.0.0.1:1/v1")
     with serving(ANSWERS["HTML"][0]) as server:
         section = section.model_copy(update={"base_url": f"http://127.0.0.1:{server.port}/v1"})
-        providers = Providers(nowhere(), Configuration(providers=(NamedProvider("lab", section),)))
+        providers = Providers(nowhere(), ModelNames(providers=(NamedProvider("lab", section),)))
         providers.choose()
     assert providers.doubt("lab/any") is None
     assert [told for told in providers.passed_over() if told.startswith("lab")] == [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcore.tools import marks
+from agentcore import marks
 
 DEAD, PARENT, ORPHAN = "999999.1.abc", 400_001, 400_002
 

@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from agentcore.errors import Unprocessable
-from agentcore.settings import allow_rules, project_file, user_file
+from agentcore.settings.private import project_file, user_file
+from agentcore.settings.standing import read_standing
 from server.problems import Problem
 from server.schemas import AnswerBody
 from tests.fakes import FakeClock, call, house, kinds, say, use
@@ -26,7 +27,7 @@ async def test_the_request_says_what_would_run_and_why_it_asks(tmp_path: Path) -
     assert request.input == {"file_path": "a.txt", "content": "new\n"}
     assert request.reasons
     assert "+new" in request.display
-    assert request.suggested_rules == ("Write(a.txt)",)
+    assert request.suggested_rules == ("Write(./a.txt)", "Edit(./**)", "Edit")
     assert len(request.digest) == 64
 
 
@@ -143,7 +144,7 @@ async def test_always_is_written_to_private_settings_and_holds_after_a_restart(t
         assert kinds(events).count("permission_request") == 1
         await home.app.persist(live.agent, "Bash(echo hi)", for_user=scope == "user")
         written = next(config.rglob("settings.toml"))
-        assert [str(rule) for rule in allow_rules(written)] == ["Bash(echo hi)"]
+        assert [str(rule) for rule in read_standing(config).allow] == ["Bash(echo hi)"]
         assert written.stat().st_mode & 0o777 == 0o600
     async with house(tmp_path) as home:
         live = await home.session()
@@ -257,22 +258,28 @@ async def test_a_protected_path_is_allowed_once_and_offers_no_rule(tmp_path: Pat
             live.answer(request.request_id, AnswerBody(allow=True, always=True))
 
 
-ODD = ["permissions = 'x'", "[permissions]\nallow = 5", "[permissions]\nallow = 'Bash'", "permissions = []"]
-ODD += ["[permissions]\nallow = {a = 1}", "[[permissions]]", "[permissions]\nallow = [5]", "not toml"]
+ODD = ["permissions = 'x'", "permissions = []", "[[permissions]]", "not toml"]
+"""What cannot be read as what it means refuses the session."""
+NO_LISTS = ["[permissions]\nallow = 5", "[permissions]\nallow = 'Bash'", "[permissions]\nallow = {a = 1}"]
+"""What allows nothing, and is told."""
 
 
-@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("text", [*ODD, *NO_LISTS])
 async def test_a_settings_file_that_makes_no_sense_is_named_and_kept(tmp_path: Path, text: str) -> None:
     file = user_file(tmp_path / "config")
     async with house(tmp_path) as home:
         live = await home.session()
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
+        if text in ODD:
+            with pytest.raises(Unprocessable, match=r"settings\.toml"):
+                await home.session()
+        else:
+            effective = await home.app.effective(tmp_path / "work")
+            assert any("settings.toml" in text for text in effective.notices)
+            assert effective.rules.allow == ()
         with pytest.raises(Unprocessable, match=r"config/settings\.toml"):
-            await home.session()
-        if text != "[permissions]\nallow = [5]":
-            with pytest.raises(Unprocessable, match=r"config/settings\.toml"):
-                await home.app.persist(live.agent, "Bash(ls)", for_user=True)
+            await home.app.persist(live.agent, "Bash(ls)", for_user=True)
     assert file.read_text() == text
 
 
@@ -284,3 +291,36 @@ async def test_a_protected_name_asks_wherever_its_link_leads_at_the_moment(tmp_p
         home.provider.script(use(call("write", file_path=".git/config", content="x")))
         live.prompt("go")
         assert (await home.until_asked(live)).reasons == ("protected: .git/config",)
+
+
+async def test_what_a_rule_forbids_to_read_is_neither_found_nor_attached_nor_mentioned(tmp_path: Path) -> None:
+    work, settings = tmp_path / "work", user_file(tmp_path / "config")
+    for folder in (work, settings.parent):
+        folder.mkdir()
+    for name in ("a.txt", "b.secret"):
+        (work / name).write_text("needle\n")
+    settings.write_text('[permissions]\ndeny = ["Read(*.secret)"]')
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("grep", pattern="needle")), use(call("ls")), say("Done."))
+        events = await home.run(live, "Look into @./")
+        with pytest.raises(Unprocessable, match="a rule keeps it from the tool `read`"):
+            await live.agent.attachments.of_path("b.secret")
+        assert "needle" in (await live.agent.attachments.of_path("a.txt")).text
+        request = repr(home.provider.requests[0].messages)
+    assert [event.output for event in events if event.type == "tool_end"] == ["a.txt", "a.txt"]
+    assert ("a.txt" in request, "b.secret" in request) == (True, False)
+
+
+@pytest.mark.parametrize("name", [".claude.json", ".claude/.credentials.json", ".ssh/id_ed25519", ".netrc"])
+async def test_the_users_credentials_are_closed_wherever_a_session_may_work(tmp_path: Path, name: str) -> None:
+    settings, personal = user_file(tmp_path / "config"), tmp_path / "home"
+    for file in (settings, personal / name, personal / ".claude/notes.md"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("text")
+    settings.write_text('[permissions]\nadditional_directories = ["~"]')
+    async with house(tmp_path) as home:
+        live = await home.session()
+        await live.agent.attachments.of_path(str(personal / ".claude/notes.md"))
+        with pytest.raises(Unprocessable, match="closed"):
+            await live.agent.attachments.of_path(str(personal / name))

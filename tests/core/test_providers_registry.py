@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from agentcore.configuration import Configuration, NamedProvider, ProviderSection, ProviderType
+from agentcore.environment import command_environ
 from agentcore.errors import BadRequest, ProviderError
 from agentcore.messages import Message, Text
 from agentcore.ports import ModelRequest
@@ -16,7 +16,7 @@ from agentcore.providers.catalogue import context_window
 from agentcore.providers.registry import ModelStatus, Providers, ProviderStatus
 from agentcore.providers.setups import Setup, ollama_url, set_up
 from agentcore.providers.vendors import DIALECTS, SERVICES
-from agentcore.tools.environment import command_environ
+from agentcore.settings.providers import ModelNames, NamedProvider, ProviderSection, ProviderType
 
 pytestmark = pytest.mark.anyio
 
@@ -24,12 +24,12 @@ KEY = {"ANTHROPIC_API_KEY": "sk-ant-test"}
 SECRET = "sk-very-secret-0123456789"
 
 
-def named(name: str, **section: object) -> Configuration:
-    return Configuration(providers=(NamedProvider(name, ProviderSection.model_validate(section)),))
+def named(name: str, **section: object) -> ModelNames:
+    return ModelNames(providers=(NamedProvider(name, ProviderSection.model_validate(section)),))
 
 
-def setup_of(name: str, environ: dict[str, str], configuration: Configuration | None = None) -> Setup:
-    return next(one for one in set_up(environ, (configuration or Configuration()).providers) if one.name == name)
+def setup_of(name: str, environ: dict[str, str], configuration: ModelNames | None = None) -> Setup:
+    return next(one for one in set_up(environ, (configuration or ModelNames()).providers) if one.name == name)
 
 
 # --- names ---
@@ -48,21 +48,21 @@ def setup_of(name: str, environ: dict[str, str], configuration: Configuration | 
 )
 def test_a_model_is_named_provider_slash_model_or_by_its_short_name(model: str, parsed: tuple[str, str]) -> None:
     lab = named("lab", type="openai-compatible", base_url="http://127.0.0.1:9/v1").providers
-    providers = Providers({}, Configuration(aliases={"fast": "anthropic/claude-haiku-4-5"}, providers=lab))
+    providers = Providers({}, ModelNames(aliases={"fast": "anthropic/claude-haiku-4-5"}, providers=lab))
     assert providers.parse(model) == parsed
     assert providers.full_name(model) == "/".join(parsed)
 
 
 @pytest.mark.parametrize("model", ["", "claude-sonnet-4-5", "anthropic/", "/demo", "nobody/x", "Anthropic/x", "lost"])
 def test_a_name_that_leads_nowhere_says_which_do(model: str) -> None:
-    providers = Providers({}, Configuration(aliases={"lost": "nobody/x"}))
+    providers = Providers({}, ModelNames(aliases={"lost": "nobody/x"}))
     with pytest.raises(BadRequest, match=r"anthropic, openai, gemini, .*ollama, lmstudio, llamacpp, scripted"):
         providers.parse(model)
 
 
 def test_short_names_are_told_where_one_was_mistyped() -> None:
     with pytest.raises(BadRequest, match="fast"):
-        Providers({}, Configuration(aliases={"fast": "anthropic/x"})).parse("fats")
+        Providers({}, ModelNames(aliases={"fast": "anthropic/x"})).parse("fats")
 
 
 MEANT = {
@@ -86,7 +86,7 @@ MEANT = {
 @pytest.mark.parametrize(("model", "meant"), MEANT.items())
 def test_a_name_that_is_nearly_right_is_told_the_right_one(model: str, meant: str) -> None:
     lab = named("lab", type="openai-compatible", base_url="http://127.0.0.1:9/v1").providers
-    providers = Providers({}, Configuration(aliases={"fast": "anthropic/claude-haiku-4-5"}, providers=lab))
+    providers = Providers({}, ModelNames(aliases={"fast": "anthropic/claude-haiku-4-5"}, providers=lab))
     with pytest.raises(BadRequest, match=re.escape(f"(did you mean {meant}?)")):
         providers.parse(model)
 
@@ -273,7 +273,7 @@ def test_what_a_section_lacks_is_said(name: str, section: dict[str, str], part: 
 
 async def test_a_broken_section_is_a_provider_that_fails_with_its_reason_and_the_rest_works() -> None:
     broken = NamedProvider("lab", problem="[providers.lab] in settings.toml cannot be used: so.")
-    providers = Providers(KEY, Configuration(providers=(broken,)))
+    providers = Providers(KEY, ModelNames(providers=(broken,)))
     assert providers.status("lab") == ProviderStatus("lab", (), ready=False, why_not=broken.problem)
     assert providers.notices() == [broken.problem]
     assert providers.default_model().startswith("anthropic/")
@@ -318,7 +318,7 @@ def test_what_was_set_up_wrongly_is_told_at_the_start_and_what_only_lacks_its_ke
 
 def test_a_short_name_that_leads_to_no_provider_is_told_at_the_start() -> None:
     aliases = {"good": "openai/x", "lost": "opemai/x"}
-    [notice] = Providers({}, Configuration(aliases=aliases)).notices()
+    [notice] = Providers({}, ModelNames(aliases=aliases)).notices()
     assert notice.startswith("`lost` in [aliases] of settings.toml leads nowhere: ")
     assert "(did you mean openai/x?)" in notice
 
@@ -342,14 +342,14 @@ CHOICES = [
 
 @pytest.mark.parametrize(("environ", "configuration", "model"), CHOICES)
 def test_the_default_is_the_first_provider_with_a_key_else_the_demo(
-    environ: dict[str, str], configuration: Configuration | None, model: str
+    environ: dict[str, str], configuration: ModelNames | None, model: str
 ) -> None:
     assert Providers(environ, configuration).default_model() == model
 
 
 REMOTE_LAB = named("lab", type="openai-compatible", base_url="https://lab.example/v1")
 UNCHOSEN = "{0} is ready, but no model of it is chosen: --model {0}/<model>, or `model` in settings.toml"
-PASSED_OVER: list[tuple[dict[str, str], Configuration | None, list[str]]] = [
+PASSED_OVER: list[tuple[dict[str, str], ModelNames | None, list[str]]] = [
     ({}, None, []),
     (KEY, None, []),
     (
@@ -380,7 +380,7 @@ PASSED_OVER: list[tuple[dict[str, str], Configuration | None, list[str]]] = [
 
 @pytest.mark.parametrize(("environ", "configuration", "told"), PASSED_OVER)
 def test_whoever_chose_no_model_is_told_why_what_he_set_up_was_not_taken(
-    environ: dict[str, str], configuration: Configuration | None, told: list[str]
+    environ: dict[str, str], configuration: ModelNames | None, told: list[str]
 ) -> None:
     assert list(Providers(environ, configuration).passed_over()) == told
 

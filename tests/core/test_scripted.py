@@ -322,7 +322,12 @@ async def test_the_demo_runs_with_the_real_tools_and_once_more_in_the_same_folde
 
 @pytest.mark.parametrize(
     ("prompt", "match"),
-    [("Plan a shopping list.", "plan"), ("A structured list.", "structured"), ("Show me what you can do.", None)],
+    [
+        ("Plan a shopping list.", "plan"),
+        ("A structured list.", "structured"),
+        ("A question!", "question"),
+        ("Show me what you can do.", None),
+    ],
 )
 def test_the_demo_plays_what_it_is_asked_for(prompt: str, match: str | None) -> None:
     scene = DEMO.scene_for(prompt)

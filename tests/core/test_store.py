@@ -14,7 +14,7 @@ from agentcore.sessions import listing
 from agentcore.sessions.journal import FILE_NAME, Journal
 from agentcore.sessions.records import Prompt
 from agentcore.sessions.store import OpenSession, SessionStore
-from agentcore.settings import add_allow_rule, user_file
+from agentcore.settings.private import add_allow_rule, user_file
 from tests.fakes import FakeClock, house
 
 ROOTS = (Path("/"),)

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from agentcore.processes import Command, running
 from agentcore.tools.output import MAX_SHOWN_BYTES, LiveOutput
-from agentcore.tools.processes import Command, running
 from tests.core.test_tools import Workbench
 
 pytestmark = pytest.mark.anyio
@@ -172,7 +172,7 @@ async def test_the_end_leaves_no_descriptor_open(bench: Workbench) -> None:
 async def test_without_an_exit_descriptor_the_tree_ends_as_well(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentcore.tools.processes._exit_descriptor", lambda pid: None)
+    monkeypatch.setattr("agentcore.processes._exit_descriptor", lambda pid: None)
     assert await bench.output("bash", command=NOTHING_LEFT + "exit 5") == "(no output)\n[exit code 5]"
     await gone(bench.root / "pids", 3)
 

@@ -1,15 +1,18 @@
 """`read` on pictures and PDF, alone and through a whole run to the journal and back."""
 
+import io
 from pathlib import Path
 
 import pytest
+from pypdf import PdfWriter
 
 from agentcore.events import ToolEnd
 from agentcore.messages import Document, Image, ToolResult
+from agentcore.tools.pdf import MAX_PAGES
 from agentcore.tools.read import MAX_FILE_BYTES
 from tests.core.test_tools import Workbench
 from tests.fakes import call, house, kinds, say, use
-from tests.pictures import PDF, picture, size_of
+from tests.pictures import PDF, paper, picture, size_of
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +28,7 @@ def bench(tmp_path: Path) -> Workbench:
         (picture(), "image/png, 8 x 6 pixels", ("PNG", (8, 6))),
         (picture("JPEG", (3136, 400)), "image/jpeg, 1568 x 200 pixels", ("JPEG", (1568, 200))),
         (picture("GIF"), "image/png, 8 x 6 pixels", ("PNG", (8, 6))),
+        (picture("WEBP"), "image/png, 8 x 6 pixels", ("PNG", (8, 6))),
         (picture("BMP"), "image/png, 8 x 6 pixels", ("PNG", (8, 6))),
     ],
 )
@@ -39,12 +43,49 @@ async def test_a_picture_is_shown(bench: Workbench, content: bytes, line: str, s
     assert outcome.output == f"shot.bin is shown with this result: {line}, {len(data):,} bytes"
 
 
-async def test_a_pdf_is_shown_as_it_is(bench: Workbench) -> None:
-    bench.put("docs/paper.pdf", PDF)
+async def test_the_text_of_a_pdf_is_read_in_numbered_lines(bench: Workbench) -> None:
+    bench.put("docs/paper.pdf", paper("Hello", "", "World"))
     outcome = await bench.call("read", file_path="docs/paper.pdf")
+    assert [line.partition("\t")[2] for line in outcome.output.splitlines()] == [
+        "--- page 1 of 3 ---",
+        "Hello",
+        "--- page 2 of 3 ---",
+        "",
+        "--- page 3 of 3 ---",
+        "World",
+    ]
+    assert outcome.attachments == ()
+    assert await bench.output("read", file_path="docs/paper.pdf", offset=6) == "     6\tWorld"
+
+
+async def test_a_pdf_without_text_is_shown_as_it_is(bench: Workbench) -> None:
+    scan = paper("")
+    bench.put("docs/scan.pdf", scan)
+    outcome = await bench.call("read", file_path="docs/scan.pdf")
     (document,) = outcome.attachments
-    assert document == Document(blob=document.blob, media_type="application/pdf", size_bytes=len(PDF), name="paper.pdf")
-    assert bench.blobs.get(document.blob) == PDF
+    assert document == Document(blob=document.blob, media_type="application/pdf", size_bytes=len(scan), name="scan.pdf")
+    assert bench.blobs.get(document.blob) == scan
+
+
+async def test_of_a_long_pdf_the_first_pages_are_read(bench: Workbench) -> None:
+    bench.put("long.pdf", paper(*(f"page {number}" for number in range(MAX_PAGES + 2))))
+    last = await bench.output("read", file_path="long.pdf", offset=2 * MAX_PAGES)
+    assert [line.partition("\t")[2] for line in last.splitlines()] == [
+        f"page {MAX_PAGES - 1}",
+        "[… 2 more pages are left out …]",
+    ]
+
+
+def encrypted(password: str) -> bytes:
+    writer, out = PdfWriter(io.BytesIO(paper("secret"))), io.BytesIO()
+    writer.encrypt(password, owner_password="owner", algorithm="RC4-128")
+    writer.write(out)
+    return out.getvalue()
+
+
+async def test_a_pdf_that_anybody_may_open_is_read(bench: Workbench) -> None:
+    bench.put("x.pdf", encrypted(""))
+    assert (await bench.output("read", file_path="x.pdf")).endswith("\tsecret")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +94,9 @@ async def test_a_pdf_is_shown_as_it_is(bench: Workbench) -> None:
         (picture("JPEG", (400, 300))[:300], "x cannot be shown. The picture (image/jpeg) is broken"),
         (b"\x89PNG\r\n\x1a\n", "is broken"),
         (PDF + bytes(MAX_FILE_BYTES), "larger than 20 MiB"),
+        (encrypted("password"), "x cannot be read: the PDF is encrypted"),
+        (paper("cut")[:300], "x cannot be read: the PDF is broken"),
+        (b"%PDF-1.7\n", "x cannot be read: the PDF is broken"),
         (picture(size=(1206, 6)), "200 times"),
     ],
 )

@@ -1,12 +1,15 @@
 """grep, glob and ls on real folders."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from agentcore.origin import Origin
+from agentcore.permissions.rules import held_widely, parse_rule
 from agentcore.tools import ripgrep
 from tests.core.test_tools import Workbench
 
@@ -213,3 +216,68 @@ async def test_ls_caps_its_answer_and_knows_empty_folders(bench: Workbench) -> N
 @pytest.mark.parametrize(("path", "words"), [("a.py", "a.py is not a folder"), ("none", "none does not exist")])
 async def test_ls_says_what_is_wrong(bench: Workbench, path: str, words: str) -> None:
     assert words in await bench.error("ls", path=path)
+
+
+# --- what rules forbid to read ---
+
+DENY = (
+    "Read(secrets/**)",
+    "Read(*.key)",
+    "Read(/deep/link)",
+    "Read(alias/hidden.txt)",
+    "Grep(only/grep.txt)",
+    "Read(shut/)",
+)
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Workbench:
+    bench = Workbench(tmp_path)
+    for name in (
+        "a.txt",
+        "secrets/s.txt",
+        "deep/x.key",
+        "deep/y.txt",
+        "real/hidden.txt",
+        "real/z.txt",
+        "only/grep.txt",
+        "shut/t.txt",
+    ):
+        os.utime(bench.put(name, "TODO\n"), (1, 1))
+    (bench.root / "deep" / "to-key").symlink_to("x.key")
+    (bench.root / "deep" / "link").symlink_to("y.txt")
+    (bench.root / "deep" / "loop").symlink_to("loop")
+    (bench.root / "alias").symlink_to("real")
+    (bench.root / "only" / "to-shut").symlink_to("../shut")
+    origin = Origin("settings.toml", bench.root)
+    deny = (*(parse_rule(text, origin) for text in DENY), held_widely("?", origin))
+    bench.use(replace(bench.workspace, deny=deny))
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("tool", "input", "output"),
+    [
+        ("grep", {"pattern": "TODO"}, "a.txt\ndeep/y.txt\nreal/hidden.txt\nreal/z.txt"),
+        ("grep", {"pattern": "TODO", "output_mode": "content", "path": "deep"}, "deep/y.txt:1:TODO"),
+        ("grep", {"pattern": "TODO", "output_mode": "count", "path": "alias"}, "real/z.txt:1"),
+        ("grep", {"pattern": "TODO", "head_limit": 4}, "a.txt\ndeep/y.txt\nreal/hidden.txt\nreal/z.txt"),
+        ("grep", {"pattern": "TODO", "path": "secrets", "glob": "*.txt"}, "No matches found."),
+        ("glob", {"pattern": "**"}, "a.txt\ndeep/y.txt\nonly/grep.txt\nreal/hidden.txt\nreal/z.txt"),
+        ("glob", {"pattern": "*", "path": "alias"}, "real/z.txt"),
+        ("ls", {"path": "deep"}, "loop -> loop\ny.txt"),
+        ("ls", {"path": "secrets"}, "(the folder is empty)"),
+        ("ls", {"path": "alias/../alias"}, "z.txt"),
+        ("ls", {"path": "only"}, "grep.txt"),
+        ("ls", {}, "a.txt\nalias -> real\ndeep/\nonly/\nreal/"),
+    ],
+)
+async def test_what_a_rule_forbids_to_read_is_not_found_in_a_folder_either(
+    closed: Workbench, tool: str, input: dict[str, Any], output: str
+) -> None:
+    assert await closed.output(tool, **input) == output
+
+
+async def test_a_missing_file_is_not_answered_with_names_that_a_rule_keeps_back(closed: Workbench) -> None:
+    assert "s.txt" not in await closed.error("read", file_path="secrets/s.tx")
+    assert "z.txt" in await closed.error("read", file_path="real/z.tx")

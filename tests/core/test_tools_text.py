@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from agentcore.environment import command_environ
 from agentcore.ports import ToolError
 from agentcore.tools.diffs import unified_diff
-from agentcore.tools.environment import command_environ
 from agentcore.tools.globs import Glob
 from agentcore.tools.matching import replace_text
 from agentcore.tools.output import HeadTail

@@ -139,3 +139,20 @@ async def test_a_prompt_that_failed_is_left_out_after_a_load_though_a_compaction
         live = await home.reload(live.id)
         await home.run(live, "then")
         assert told(home)[0][1:] == ["then"]
+
+
+async def test_a_prompt_that_failed_after_its_run_was_suspended_is_left_out_after_a_load(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(say("Hello."), REFUSED)
+        await home.run(live, "first")
+        live.prompt("failed")
+        live.suspend()
+        await home.until_idle(live)
+        live.resume_run()
+        await home.until_idle(live)
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(say("Now."))
+        await home.run(live, "then")
+        assert told(home) == [["first"], ["Hello."], ["then"]]

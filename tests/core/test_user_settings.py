@@ -2,32 +2,42 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentcore.app import App, AppConfig
-from agentcore.configuration import Configuration, NamedProvider, ProviderSection, read_configuration
 from agentcore.errors import AgentError, BadRequest, ModeNotAllowed, Unprocessable
 from agentcore.session import Settings
-from agentcore.settings import allow_rules
+from agentcore.sessions.store import project_of
+from agentcore.settings.choices import Choices
+from agentcore.settings.effective import Effective, for_process
+from agentcore.settings.private import project_file
+from agentcore.settings.providers import ModelNames, NamedProvider, ProviderSection
+from agentcore.settings.sources import Sources
 
 SECRET = "sk-very-secret-0123456789"
 
 
-def configuration(folder: Path, text: str) -> Configuration:
+def read(folder: Path) -> Effective:
+    return for_process(Sources(folder, folder / "home"))
+
+
+def effective(folder: Path, text: str) -> Effective:
     (folder / "settings.toml").write_text(text)
-    return read_configuration(folder / "settings.toml")
+    return read(folder)
 
 
 def app(folder: Path, text: str, **chosen: object) -> App:
     (folder / "settings.toml").write_text(text)
     places = {"data_dir": folder / "data", "state_dir": folder / "state", "config_dir": folder}
-    return App(AppConfig(roots=(folder,), environ={}, **places, **chosen))  # type: ignore[arg-type] # a test's table
+    chosen = {"environ": {}} | chosen
+    return App(AppConfig(roots=(folder,), home=folder / "home", **places, **chosen))  # type: ignore[arg-type] # a test's table
 
 
 def test_no_file_is_no_choice(tmp_path: Path) -> None:
-    assert read_configuration(tmp_path / "settings.toml") == Configuration()
-    assert configuration(tmp_path, "") == Configuration()
+    assert read(tmp_path).choices == Choices()
+    assert effective(tmp_path, "") == read(tmp_path / "nowhere")
 
 
 def test_a_whole_file(tmp_path: Path) -> None:
@@ -59,7 +69,8 @@ def test_a_whole_file(tmp_path: Path) -> None:
         context_length=32768,
     )
     work = ProviderSection(type="anthropic", api_key_command="pass show work")
-    assert configuration(tmp_path, text) == Configuration(
+    found = effective(tmp_path, text)
+    assert found.choices == Choices(
         model="fast",
         effort="high",
         mode="plan",
@@ -67,9 +78,10 @@ def test_a_whole_file(tmp_path: Path) -> None:
         compaction="keep_recent",
         auto_compact=False,
         compact_at=0.7,
-        aliases={"fast": "anthropic/claude-haiku-4-5"},
-        providers=(NamedProvider("lab", lab), NamedProvider("work", work)),
     )
+    providers = (NamedProvider("lab", lab), NamedProvider("work", work))
+    assert found.names == ModelNames(providers, {"fast": "anthropic/claude-haiku-4-5"})
+    assert found.notices == ()
 
 
 REFUSED = {
@@ -80,7 +92,7 @@ REFUSED = {
     "model = 5": "`model`",
     'mode = "plam"': "`mode`",
     'effort = "extreme"': "`effort`",
-    'fallbacks = "openai/gpt-5.2"': '`fallbacks` in settings.toml is wrong: it must be a list, such as ["openai/',
+    'fallbacks = "openai/gpt-5.2"': "`fallbacks` in settings.toml (line 1) is wrong: it must be a list, such as",
     "fallbacks = [1]": "`fallbacks`",
     'compaction = "off"': "`compaction`",
     "auto_compact = 1": "`auto_compact`",
@@ -92,7 +104,7 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "part"), REFUSED.items())
 def test_what_decides_how_a_session_works_has_to_be_right(tmp_path: Path, text: str, part: str) -> None:
     with pytest.raises(Unprocessable) as caught:
-        configuration(tmp_path, text)
+        effective(tmp_path, text)
     assert part in str(caught.value)
     assert "settings.toml" in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
@@ -101,10 +113,10 @@ def test_what_decides_how_a_session_works_has_to_be_right(tmp_path: Path, text: 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_bytes(b'model = "\xff"')
     with pytest.raises(Unprocessable, match=r"settings\.toml"):
-        read_configuration(tmp_path / "settings.toml")
+        read(tmp_path)
     (tmp_path / "folder" / "settings.toml").mkdir(parents=True)
     with pytest.raises(Unprocessable, match=r"settings\.toml"):
-        read_configuration(tmp_path / "folder" / "settings.toml")
+        read(tmp_path / "folder")
 
 
 BROKEN = {
@@ -126,7 +138,7 @@ BROKEN = {
 @pytest.mark.parametrize(("text", "part"), BROKEN.items())
 def test_a_broken_section_is_told_and_costs_nothing_else(tmp_path: Path, text: str, part: str) -> None:
     whole = f'{text}\n[providers.good]\ntype = "ollama"\n'
-    broken, good = configuration(tmp_path, whole).providers
+    broken, good = effective(tmp_path, whole).names.providers
     assert (broken.name, good) == ("lab", NamedProvider("good", ProviderSection(type="ollama")))
     assert "[providers.lab] in settings.toml" in broken.problem
     assert part in broken.problem
@@ -135,13 +147,13 @@ def test_a_broken_section_is_told_and_costs_nothing_else(tmp_path: Path, text: s
 
 @pytest.mark.parametrize("name", ["a/b", "", "a b", "é", "a" * 41, "-a"])
 def test_a_provider_needs_a_name_that_models_can_begin_with(tmp_path: Path, name: str) -> None:
-    [broken] = configuration(tmp_path, f'[providers."{name}"]\ntype = "ollama"').providers
+    [broken] = effective(tmp_path, f'[providers."{name}"]\ntype = "ollama"').names.providers
     assert "name" in broken.problem
     assert "/" not in broken.name
 
 
 def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
-    found = configuration(
+    found = effective(
         tmp_path, 'modell = "a/b"\n[sandbox]\nenabled = true\n[aliases]\n"a/b" = "c/d"\nx = "y"\nz = 1\ngood = "c/d"\n'
     )
     modell, sandbox, *aliases = sorted(found.notices, key=lambda notice: "[aliases]" in notice)
@@ -149,8 +161,8 @@ def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
     assert "`model`" in modell
     assert "`sandbox`" in sandbox
     assert [notice.split("`")[1] for notice in aliases] == ["a?b", "x", "z"]
-    assert found.aliases == {"good": "c/d"}
-    assert configuration(tmp_path, "providers = 3\naliases = 4").notices != ()
+    assert found.names.aliases == {"good": "c/d"}
+    assert effective(tmp_path, "providers = 3\naliases = 4").notices != ()
 
 
 MEANT = {"modle": "model", "mdoel": "model", "moed": "mode", "Mode": "mode", "efort": "effort", "fallback": "fallbacks"}
@@ -158,7 +170,7 @@ MEANT = {"modle": "model", "mdoel": "model", "moed": "mode", "Mode": "mode", "ef
 
 @pytest.mark.parametrize(("key", "meant"), MEANT.items())
 def test_a_mistyped_key_is_told_the_right_one(tmp_path: Path, key: str, meant: str) -> None:
-    [notice] = configuration(tmp_path, f'{key} = "x"').notices
+    [notice] = effective(tmp_path, f'{key} = "x"').notices
     assert f"(did you mean `{meant}`?)" in notice
 
 
@@ -189,6 +201,31 @@ def test_what_was_chosen_wins_over_the_settings(tmp_path: Path) -> None:
     assert found.config.defaults == Settings(mode="default", unattended="deny", effort="high")
     assert found.config.fallbacks == ("scripted/x",)
     assert app(tmp_path, CHOSEN, model="fast").default_model == "anthropic/claude-haiku-4-5"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("environ", "chosen", "expected"),
+    [
+        ({}, {}, Settings(mode="accept-edits", effort="low", unattended="wait", max_turns=7)),
+        (
+            {"AGENTCORE_MODE": "deny", "AGENTCORE_EFFORT": "medium"},
+            {"effort": "xhigh"},
+            Settings(mode="deny", effort="xhigh", unattended="wait", max_turns=7),
+        ),
+    ],
+    ids=["files", "environment and command line"],
+)
+async def test_a_new_session_starts_from_the_strongest_layer(
+    tmp_path: Path, environ: dict[str, str], chosen: dict[str, Any], expected: Settings
+) -> None:
+    work = tmp_path.resolve()
+    private = project_file(tmp_path, project_of(work))
+    private.parent.mkdir(parents=True)
+    private.write_text('mode = "accept-edits"\neffort = "low"\nunattended = "wait"\nmax_turns = 7')
+    user = 'mode = "plan"\neffort = "high"\nunattended = "deny"\nmax_turns = 3'
+    found = app(tmp_path, user, environ=environ, defaults=Settings(**chosen))
+    assert await found.defaults(work) == expected
 
 
 WRONG: dict[str, tuple[str, type[AgentError], str]] = {
@@ -245,15 +282,13 @@ def test_a_file_that_is_none_ends_the_start_at_once_with_a_sentence(tmp_path: Pa
     ]:
         make()
         with pytest.raises(Unprocessable, match=part):
-            read_configuration(file)
-        with pytest.raises(Unprocessable, match=r"settings\.toml (cannot be read|is no TOML)"):
-            allow_rules(file)
+            read(tmp_path)
         file.unlink()
 
 
 def test_thousands_of_mistakes_are_not_all_told(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("".join(f"x{number} = 1\n" for number in range(5000)))
-    notices = read_configuration(file).notices
+    notices = read(tmp_path).notices
     assert len(notices) == 21
     assert "4980 more" in notices[-1]

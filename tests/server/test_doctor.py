@@ -169,7 +169,7 @@ async def test_a_session_that_is_none_is_a_mistake(session: str, capsys: pytest.
 async def test_what_waits_is_no_damage(tmp_path: Path, session: str, capsys: pytest.CaptureFixture[str]) -> None:
     async with house(tmp_path) as home:
         live = await home.session()
-        home.provider.script(use(call("bash", command="ls")))
+        home.provider.script(use(call("bash", command="make all")))
         live.prompt("go")
         await home.until_asked(live)
     code, report = examine(capsys, live.id)

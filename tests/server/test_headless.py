@@ -100,7 +100,7 @@ def test_the_demo_plays_for_whoever_asks_for_it(tmp_path: Path) -> None:
 def test_what_has_no_effect_is_said_before_the_answer(tmp_path: Path, output: str) -> None:
     ran = alone(tmp_path, "--output", output, settings='model = "scripted/demo"\ncolour = "red"')
     assert ran.returncode == 0
-    assert ran.stderr.splitlines()[0] == "agentcore: `colour` in settings.toml has no effect in this version."
+    assert ran.stderr.splitlines()[0] == "agentcore: `colour` in settings.toml (line 2) has no effect in this version."
 
 
 def test_a_model_that_nobody_chose_is_named(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ async def stopped(home: House) -> str:
     return live.id
 
 
-LATE = [(Agent, "end_cut_compaction"), (App, "_leave_yolo"), (App, "_agent"), (LiveSession, "bind"), (App, "_rules")]
+LATE = [(Agent, "end_cut_compaction"), (App, "_leave_yolo"), (App, "_agent"), (LiveSession, "bind"), (App, "effective")]
 
 
 @pytest.mark.parametrize(("where", "name"), LATE)

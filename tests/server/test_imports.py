@@ -3,7 +3,27 @@
 import subprocess
 import sys
 
-FOR_LATER = frozenset({"anthropic", "openai", "google.genai", "mcp", "httpx2", "httpx", "PIL", "yaml", "rich", "numpy"})
+FOR_LATER = frozenset(
+    {
+        "PIL",
+        "anthropic",
+        "bs4",
+        "google.genai",
+        "httpcore2",
+        "httpx",
+        "httpx2",
+        "jsonschema_rs",
+        "markdownify",
+        "mcp",
+        "numpy",
+        "openai",
+        "phonenumbers",
+        "pypdf",
+        "rich",
+        "stdnum",
+        "yaml",
+    }
+)
 
 BUILD = """
 import sys, tempfile

@@ -81,6 +81,24 @@ async def test_a_setting_cannot_be_null(http: httpx.AsyncClient, field: str) -> 
     assert (state["mode"], state["effort"]) == ("default", "low")
 
 
+async def test_a_limit_that_is_left_out_keeps_its_value_and_null_lifts_it(http: httpx.AsyncClient) -> None:
+    session = await create(http, budget={"usd": 5, "tokens": 100})
+    changes = [
+        ({"usd": 7.5}, {"usd": 7.5, "tokens": 100}),
+        ({"usd": None, "tool_calls": 3}, {"tokens": 100, "tool_calls": 3}),
+    ]
+    for change, limits in changes:
+        answer = await http.patch(f"/v1/sessions/{session}", json={"budget": change})
+        assert (answer.status_code, answer.json()["budget"]["limits"]) == (200, limits)
+    assert answer.json()["budget"]["used"] == {"usd": 0, "tokens": 0, "time_s": 0, "tool_calls": 0}
+
+
+@pytest.mark.parametrize("budget", [{"usd": 0}, {"usd": 1e10}, {"tokens": 1.5}, {"tool_calls": 0}, {"dollars": 1}, 5])
+async def test_a_limit_that_is_none_is_refused(http: httpx.AsyncClient, budget: Any) -> None:
+    session = await create(http)
+    assert code_of(await http.patch(f"/v1/sessions/{session}", json={"budget": budget})) == (400, "bad_request")
+
+
 # --- listing ---
 
 

@@ -53,7 +53,7 @@ async def running(home: House, session: str) -> None:
 
 
 async def asked(home: House, session: str) -> None:
-    home.provider.script(use(call("bash", command="ls")))
+    home.provider.script(use(call("bash", command="make all")))
     live = await home.hub.get(session)
     live.prompt("go")
     await home.until_asked(live)

@@ -25,6 +25,7 @@ from agentcore_client.transport import AsyncTransport
 from agentcore_client.values import (
     Accepted,
     Answer,
+    Approval,
     Blob,
     Fork,
     GrantReport,
@@ -32,6 +33,7 @@ from agentcore_client.values import (
     MessagePage,
     Outcome,
     PromptOptions,
+    Rule,
     SessionPage,
     SessionState,
     Settings,
@@ -71,6 +73,22 @@ class AsyncClient:
 
     async def info(self) -> Info:
         return await self.send(endpoints.info())
+
+    async def rules(self) -> tuple[Rule, ...]:
+        """The standing permission rules: of the user's settings, and of the loaded sessions."""
+        return await self.send(endpoints.rules())
+
+    async def revoke_rule(self, rule_id: str) -> None:
+        """Take back a grant, or a rule that `always` wrote. Raises: ApiError `not_found`."""
+        await self.send(endpoints.revoke_rule(rule_id))
+
+    async def approvals(self) -> tuple[Approval, ...]:
+        """The hooks and MCP servers of repositories that wait for a person, or were decided about."""
+        return await self.send(endpoints.approvals())
+
+    async def decide_approval(self, approval_id: str, *, allow: bool) -> None:
+        """Let one of them run, or not, until its content changes. Raises: ApiError `not_found`."""
+        await self.send(endpoints.decide_approval(approval_id, allow))
 
     async def create_session(self, cwd: str | Path | None = None, **settings: Unpack[Settings]) -> "AsyncSession":
         return await self._opened(endpoints.create_session(cwd, **settings))

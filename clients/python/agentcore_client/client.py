@@ -23,6 +23,7 @@ from agentcore_client.transport import Transport
 from agentcore_client.values import (
     Accepted,
     Answer,
+    Approval,
     Blob,
     Fork,
     GrantReport,
@@ -30,6 +31,7 @@ from agentcore_client.values import (
     MessagePage,
     Outcome,
     PromptOptions,
+    Rule,
     SessionPage,
     SessionState,
     Settings,
@@ -67,6 +69,22 @@ class Client:
 
     def info(self) -> Info:
         return self.send(endpoints.info())
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The standing permission rules: of the user's settings, and of the loaded sessions."""
+        return self.send(endpoints.rules())
+
+    def revoke_rule(self, rule_id: str) -> None:
+        """Take back a grant, or a rule that `always` wrote. Raises: ApiError `not_found`."""
+        self.send(endpoints.revoke_rule(rule_id))
+
+    def approvals(self) -> tuple[Approval, ...]:
+        """The hooks and MCP servers of repositories that wait for a person, or were decided about."""
+        return self.send(endpoints.approvals())
+
+    def decide_approval(self, approval_id: str, *, allow: bool) -> None:
+        """Let one of them run, or not, until its content changes. Raises: ApiError `not_found`."""
+        self.send(endpoints.decide_approval(approval_id, allow))
 
     def create_session(self, cwd: str | Path | None = None, **settings: Unpack[Settings]) -> "Session":
         return self._opened(endpoints.create_session(cwd, **settings))

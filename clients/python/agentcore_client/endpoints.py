@@ -18,6 +18,7 @@ from agentcore_client.errors import ApiError
 from agentcore_client.values import (
     Accepted,
     Answer,
+    Approval,
     Blob,
     Fork,
     GrantReport,
@@ -26,6 +27,7 @@ from agentcore_client.values import (
     Outcome,
     PromptOptions,
     Received,
+    Rule,
     SessionPage,
     SessionState,
     Settings,
@@ -47,6 +49,10 @@ _STARTS = (
 
 class _Health(Received):
     ok: bool
+
+
+class _Approvals(Received):
+    approvals: tuple[Approval, ...]
 
 
 class _Compacted(Received):
@@ -75,6 +81,30 @@ def health() -> Call[bool]:
 
 def info() -> Call[Info]:
     return Call("GET", "/v1/info", _reader(Info))
+
+
+class _Rules(Received):
+    rules: tuple[Rule, ...]
+
+
+def rules() -> Call[tuple[Rule, ...]]:
+    return Call("GET", "/v1/permissions/rules", lambda content: _reader(_Rules)(content).rules)
+
+
+def revoke_rule(rule_id: str) -> Call[None]:
+    return Call("DELETE", f"/v1/permissions/rules/{quote(rule_id, safe='')}", _nothing)
+
+
+def approvals() -> Call[tuple[Approval, ...]]:
+    def read(content: bytes) -> tuple[Approval, ...]:
+        return _reader(_Approvals)(content).approvals
+
+    return Call("GET", "/v1/approvals", read)
+
+
+def decide_approval(approval_id: str, allow: bool) -> Call[None]:
+    path = f"/v1/approvals/{quote(approval_id, safe='')}"
+    return Call("POST", path, _nothing, {"allow": allow}, key=new_key(), is_harmless_twice=True)
 
 
 def create_session(cwd: str | Path | None, **settings: Unpack[Settings]) -> Call[SessionState]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from agentcore.events import Partial, PermissionRequest, Scope, Skipped
 from agentcore.messages import Block
 from agentcore.session import DeferredCall
-from agentcore.usage import Usage
+from agentcore.usage import Budget, Usage, Used
 
 
 class Received(BaseModel):
@@ -52,6 +52,13 @@ class Info(Received):
     features: tuple[str, ...] = ()
 
 
+class BudgetState(Received):
+    """What a session may use, and what it has used."""
+
+    limits: Budget = Budget()
+    used: Used = Used()
+
+
 class SessionState(Received):
     """One loaded session, as it stood when the server answered."""
 
@@ -72,6 +79,7 @@ class SessionState(Received):
     usage: Usage = Usage()
     cost_usd: float | None = None
     """The price of `usage` in US dollars; None as soon as that of one call is not known."""
+    budget: BudgetState = BudgetState()
     pending_permissions: int = 0
     interrupted: bool = False
     """A run is unfinished since the server stopped: resume it, answer its requests, or send a new prompt."""
@@ -142,6 +150,23 @@ class MessagePage(Received):
     """The assistant message being streamed right now."""
 
 
+class Approval(Received):
+    """A hook or an MCP server of a repository, which runs on a person's word alone."""
+
+    id: str
+    """Made of the project and the content: what has changed has another."""
+    kind: str
+    project: str
+    source: str
+    name: str
+    content: str
+    """All of it, as JSON."""
+    sha256: str
+    state: str
+    """`waiting`, `allowed` or `denied`."""
+    time: float | None = None
+
+
 class Undo(Received):
     """What an undo did, or would do; paths are relative to the session's `cwd`."""
 
@@ -188,6 +213,21 @@ class Outcome(Received):
     """The answer as `output_schema` describes it, checked; None where none was asked for or the run ended otherwise."""
 
 
+class Rule(Received):
+    """A permission rule that holds for more than one call, until it is taken back."""
+
+    id: str
+    effect: str
+    """`allow`, `ask` or `deny`."""
+    rule: str
+    scope: str
+    """`session`, `project` or `user`."""
+    source: str
+    """The settings file that it stands in, without its folder; `session` for a grant."""
+    session: str | None = None
+    """Whose grant it is; it ends with that session."""
+
+
 class GrantReport(Received):
     """What became of an answer that is to hold for more than one call."""
 
@@ -228,13 +268,24 @@ class Settings(TypedDict, total=False):
     model: str
     """`provider/model`."""
     effort: str
-    mode: Literal["default", "accept-edits", "plan", "deny", "yolo"]
+    mode: Literal["default", "accept-edits", "plan", "auto", "deny", "yolo"]
     unattended: Literal["wait", "deny", "defer"]
     expires_after_s: float
     max_turns: int
     max_tokens: int
     temperature: float
     system_append: str
+    budget: "Limits"
+
+
+class Limits(TypedDict, total=False):
+    """What a session may use in all; a limit that is left out keeps its value, None lifts it."""
+
+    usd: float | None
+    tokens: int | None
+    time_s: float | None
+    """Seconds in which the model or tools were at work."""
+    tool_calls: int | None
 
 
 class AttachedBlob(TypedDict):

@@ -11,8 +11,9 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,7 +22,7 @@ import anyio
 from anyio import to_thread
 
 from agentcore.files import opened_folder
-from agentcore.tools.marks import MARK, kill_marked, new_mark
+from agentcore.marks import MARK, kill_marked, new_mark
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ class Command:
     cwd: Path
     """Resolved; entered without following links."""
     environ: Mapping[str, str]
+    input: bytes = b""
+    """What it can read from its stdin."""
 
 
 class _Stream:
@@ -166,18 +169,32 @@ async def running(command: Command, take: Take, take_errors: Take | None = None)
 
 
 def _spawn(command: Command, mark: str, stderr: int) -> subprocess.Popen[bytes]:
-    with opened_folder(command.cwd) as folder:
+    with opened_folder(command.cwd) as folder, _readable(command.input) as stdin:
         through = f"/proc/self/fd/{folder}"  # the folder itself, whatever its path leads to by now
         return subprocess.Popen(
             command.argv,
             cwd=through if os.path.lexists(through) else command.cwd,
             env={**command.environ, MARK: mark},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
             bufsize=0,
             start_new_session=True,
         )
+
+
+@contextmanager
+def _readable(data: bytes) -> Iterator[int]:
+    """A descriptor to read `data` from: of a file without a name, in memory where the system has such, so that nobody
+    waits for who does not read."""
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    in_memory = os.memfd_create("input") if hasattr(os, "memfd_create") else None
+    with tempfile.TemporaryFile() if in_memory is None else os.fdopen(in_memory, "w+b") as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
 
 
 def _exit_descriptor(pid: int) -> int | None:

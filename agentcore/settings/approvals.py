@@ -1,0 +1,222 @@
+"""What a person approved of the things that repositories want to run: hooks and MCP servers, by their content.
+
+An approval holds for one project's folder and one content; whatever is changed waits again. They are kept in
+`<config dir>/approvals.json`, private to the user, changed under a lock and replaced in one step. A store that cannot
+be read approves nothing.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from agentcore.errors import NotFound, Unprocessable
+from agentcore.folders import make_private, read_regular
+from agentcore.hooks.reading import handlers_of
+from agentcore.origin import Origin
+from agentcore.settings.layers import Layer
+from agentcore.settings.places import project_top
+from agentcore.settings.private import locked, replace_private
+from agentcore.settings.servers import McpServer
+from agentcore.settings.sources import Sources, read_shared_layers
+
+FILE_NAME = "approvals.json"
+MAX_STORE_BYTES = 16 * 1024 * 1024
+ID_CHARS = 16
+Kind = Literal["hook", "mcp_server"]
+State = Literal["waiting", "allowed", "denied"]
+
+_Key = tuple[str, str]
+"""Project folder and digest."""
+_Stamp = tuple[int, int, int]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Something of a repository that runs on a person's word alone, and what was said about it."""
+
+    id: str
+    """Made of the project and the content: what has changed has another."""
+    kind: Kind
+    project: str
+    """The folder whose files bring it."""
+    sha256: str
+    """Of the content."""
+    source: str
+    """The file that it stands in."""
+    name: str
+    content: str
+    """All of it, as JSON."""
+    state: State = "waiting"
+    time: float | None = None
+    """Unix time of the decision, in seconds."""
+
+    @property
+    def title(self) -> str:
+        """A few words about it for people."""
+        return f"{'hook' if self.kind == 'hook' else 'MCP server'} {self.name}"
+
+    @property
+    def waits(self) -> bool:
+        return self.state == "waiting"
+
+
+class _Decision(BaseModel):
+    """One entry of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, defer_build=True)
+
+    id: str
+    kind: Kind
+    project: str
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    source: str
+    name: str
+    content: str
+    state: Literal["allowed", "denied"]
+    time: float
+
+
+# --- what there is to approve ---
+
+
+def server_digest(server: McpServer) -> str:
+    """Name the content of an MCP server, as it stands in its file; what TOML knows besides JSON counts as its text."""
+    written = {"server": server.name, "settings": server.raw}
+    return hashlib.sha256(json.dumps(written, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()
+
+
+def wanted(layers: Sequence[Layer]) -> Iterator[Approval]:
+    """Everything in shared layers that waits for a person until it is decided about; each content once."""
+    found: dict[str, Approval] = {}
+    for layer in layers:
+        if layer.origin.is_shared and layer.origin.base is not None:
+            for one in (*_hooks_of(layer), *_servers_of(layer)):
+                found.setdefault(one.id, one)
+    yield from found.values()
+
+
+def look(sources: Sources, cwds: Iterable[Path]) -> tuple[list[Approval], list[str]]:
+    """Everything that the repositories around these folders (resolved) want to run; and the folders whose files say so,
+    or might."""
+    found: dict[str, Approval] = {}
+    projects: dict[str, None] = {}
+    for cwd in dict.fromkeys(cwds):
+        found |= {one.id: one for one in wanted(read_shared_layers(sources, cwd))}
+        top = project_top(cwd, sources.roots)
+        projects |= dict.fromkeys(str(one) for one in (cwd, *cwd.parents) if one.is_relative_to(top))
+    return list(found.values()), list(projects)
+
+
+def _hooks_of(layer: Layer) -> Iterator[Approval]:
+    for hook in handlers_of([layer.hooks] if layer.hooks is not None else []):
+        name = f"{hook.event} ({hook.matcher_text})" if hook.matcher_text else hook.event
+        yield _waiting("hook", layer.origin, hook.sha256, name, hook.written)
+
+
+def _servers_of(layer: Layer) -> Iterator[Approval]:
+    for server in layer.mcp_servers:
+        yield _waiting("mcp_server", layer.origin, server_digest(server), server.name, server.raw)
+
+
+def _waiting(kind: Kind, origin: Origin, digest: str, name: str, content: Mapping[str, Any]) -> Approval:
+    project = str(origin.base)
+    shown = json.dumps(content, ensure_ascii=False, default=str)
+    return Approval(_id(project, digest), kind, project, digest, origin.name, name, shown)
+
+
+def _id(project: str, digest: str) -> str:
+    return hashlib.sha256(f"{project}\0{digest}".encode(errors="surrogateescape")).hexdigest()[:ID_CHARS]
+
+
+# --- what was decided ---
+
+
+class Approvals:
+    """The store of one user; what another process decides is seen at once. All methods may touch the disk."""
+
+    def __init__(self, config_dir: Path) -> None:
+        self._file = config_dir / FILE_NAME
+        self._stamp: _Stamp | None = None
+        self._known: dict[_Key, _Decision] = {}
+
+    def is_approved(self, origin: Origin, digest: str) -> bool:
+        """Whether something of this origin may run: what is the user's own may. One `stat`, and a small file to read
+        when it has changed."""
+        return not origin.is_shared or self._state(str(origin.base), digest) == "allowed"
+
+    def states(self, found: Sequence[Approval], projects: Sequence[str]) -> list[Approval]:
+        """What was found with its states, and behind it what was decided in these projects about what is not there
+        any more."""
+        self._refresh()
+        told = [self._told(one) for one in found]
+        present = {one.id for one in found}
+        gone = [one for one in self._known.values() if one.project in projects and one.id not in present]
+        return [*told, *(Approval(**one.model_dump()) for one in gone)]
+
+    def decide(self, one: Approval, *, allow: bool, now: float) -> None:
+        """Keep a person's word; it is in force when this returns, in every process. Raises: OSError, Unprocessable."""
+        values = asdict(one) | {"state": "allowed" if allow else "denied", "time": now}
+        decision = _Decision.model_validate(values)
+        make_private(self._file.parent)
+        with locked(self._file):
+            known = self._read()
+            known[decision.project, decision.sha256] = decision
+            entries = [kept.model_dump() for kept in known.values()]
+            replace_private(self._file, json.dumps({"version": 1, "approvals": entries}, indent=1).encode())
+        self._stamp = None
+        self._refresh()
+
+    def _state(self, project: str, digest: str) -> State:
+        self._refresh()
+        known = self._known.get((project, digest))
+        return "waiting" if known is None else known.state
+
+    def _told(self, one: Approval) -> Approval:
+        known = self._known.get((one.project, one.sha256))
+        return one if known is None else Approval(**asdict(one) | {"state": known.state, "time": known.time})
+
+    def _refresh(self) -> None:
+        stamp = self._look()
+        if stamp is not None and stamp == self._stamp:
+            return
+        try:
+            self._known = self._read() if stamp is not None else {}
+        except Unprocessable as error:
+            log.warning("%s Until then nothing of a repository is approved.", error)
+            self._known = {}
+        self._stamp = stamp
+
+    def _look(self) -> _Stamp | None:
+        try:
+            status = os.stat(self._file)  # noqa: PTH116 - beside `fstat`'s fields, and Path.stat is no shorter
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _read(self) -> dict[_Key, _Decision]:
+        try:
+            data = json.loads(read_regular(self._file, MAX_STORE_BYTES))
+            entries = [_Decision.model_validate(entry) for entry in data["approvals"]]
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
+            why = type(error).__name__
+            raise Unprocessable(f"{FILE_NAME} cannot be read: {why}. Mend it, or remove it and approve anew.") from None
+        return {(one.project, one.sha256): one for one in entries}
+
+
+def find(approvals: Sequence[Approval], approval_id: str) -> Approval:
+    """Raises: NotFound for what does not wait, or has changed since it was shown."""
+    for one in approvals:
+        if one.id == approval_id:
+            return one
+    raise NotFound("Nothing of that id waits here. What has changed since it was shown has another id: look again.")

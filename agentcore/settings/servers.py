@@ -1,0 +1,113 @@
+"""MCP servers as settings name them: `[mcp_servers.<name>]`, and `mcpServers` of a `.mcp.json`.
+
+Values only; nothing is started here. Variables in them (`${VAR}`) stay as they are written.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from agentcore.origin import Origin
+from agentcore.settings.documents import Document
+from agentcore.settings.names import did_you_mean, shown_name
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_Text = Annotated[str, StringConstraints(max_length=10_000)]
+_Filled = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
+
+
+class ServerSection(BaseModel):
+    """A server as it stands in the file; keys of other agents besides these are not its matter."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, defer_build=True)
+
+    type: Literal["stdio", "http", "sse"] | None = None
+    command: _Filled | None = None
+    args: list[_Text] = []
+    env: dict[str, _Text] = {}
+    url: _Filled | None = None
+    headers: dict[str, _Text] = {}
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Milliseconds, as other agents' files have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """One server that may be used, once it is approved where its origin is shared."""
+
+    name: str
+    origin: Origin
+    transport: Literal["stdio", "http", "sse"]
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_ms: float | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    """As it was written: what an approval is given for."""
+
+    @property
+    def line(self) -> str:
+        """What is run or asked, for people; of the environment and the headers nothing."""
+        return self.url or " ".join((self.command, *self.args))
+
+
+def read_servers(table: object, key: str, origin: Origin, document: Document) -> tuple[list[McpServer], list[str]]:
+    """The servers of a table `{name: server}`, and a sentence for each that cannot be used."""
+    if not isinstance(table, dict):
+        return [], [f"`{key}` in {document.place(key)} is no table of servers and has no effect."]
+    servers, notices = [], []
+    for name, section in table.items():
+        try:
+            servers.append(_read(name, section, origin))
+        except ValueError as error:
+            place = document.place(key, name)
+            notices.append(f"The MCP server `{shown_name(name)}` in {place} cannot be used: {error}.")
+        else:
+            if document.syntax == "TOML":
+                notices += _unknown(name, section, key, document)
+    return servers, notices
+
+
+def _unknown(name: str, section: Mapping[str, Any], key: str, document: Document) -> list[str]:
+    known = tuple(ServerSection.model_fields)
+    return [
+        f"`{shown_name(one)}` of the MCP server `{name}` in {document.place(key, name, one)} has no effect"
+        f"{did_you_mean(one, known)}."
+        for one in section
+        if one not in known
+    ]
+
+
+def _read(name: str, section: object, origin: Origin) -> McpServer:
+    if not _NAME.fullmatch(name):
+        raise ValueError("a server's name has letters, digits, dots, dashes and underscores, at most 64")
+    if not isinstance(section, dict):
+        raise ValueError("it is no table")
+    try:
+        parsed = ServerSection.model_validate(section)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(shown_name(str(part)) for part in first["loc"])
+        raise ValueError(f"`{where}`: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+    transport = parsed.type or ("stdio" if parsed.url is None else "http")
+    if (parsed.command is None) == (parsed.url is None):
+        raise ValueError("it needs either a command or a url")
+    if (transport == "stdio") != (parsed.url is None):
+        raise ValueError("a server of type stdio has a command, one of type http or sse a url")
+    return McpServer(
+        name=name,
+        origin=origin,
+        transport=transport,
+        command=parsed.command or "",
+        args=tuple(parsed.args),
+        env=parsed.env,
+        url=parsed.url or "",
+        headers=parsed.headers,
+        timeout_ms=parsed.timeout,
+        raw=section,
+    )

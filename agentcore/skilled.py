@@ -1,0 +1,107 @@
+"""The skills of one session, put together with what they need: its rules, its shell, its settings.
+
+Nothing that is made here knows the agent: a closed session is freed without the collector.
+"""
+
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio.to_thread
+
+from agentcore.messages import ToolCall
+from agentcore.permissions.decision import Outlook
+from agentcore.permissions.facts import facts_about
+from agentcore.permissions.gate import SessionGate
+from agentcore.permissions.matching import Subject, is_allowed
+from agentcore.permissions.rulebook import check_allow
+from agentcore.permissions.rules import BadRule, Rule, parse_rule
+from agentcore.permissions.workspace import Workspace
+from agentcore.ports import Deferred, Tool, ToolError, ToolRoom
+from agentcore.session import Settings
+from agentcore.skills.expanding import Invocation, Scene, expanded, read_text
+from agentcore.skills.skill import Skill
+
+_EXIT_OK = "\n[exit code 0]"
+_NO_OUTPUT = "(no output)"
+
+
+class SkillUse:
+    """Turns invocations into words for the model, in the name of one session."""
+
+    def __init__(
+        self,
+        session: str,
+        settings: Callable[[], Settings],
+        workspace: Workspace,
+        gate: SessionGate,
+        bash: Tool,
+    ) -> None:
+        """`bash` runs the commands of skills, as it runs those of the model."""
+        self._session = session
+        self._settings = settings
+        self._workspace = workspace
+        self._gate = weakref.ref(gate)  # it knows the tools, and so this
+        self._bash = bash
+
+    async def by_user(self, invocation: Invocation) -> str:
+        """Raises: SkillAborted."""
+        return await expanded(invocation, self._scene(), by_user=True)
+
+    async def by_model(self, invocation: Invocation) -> str:
+        """Raises: SkillAborted."""
+        return await expanded(invocation, self._scene(), by_user=False)
+
+    def _scene(self) -> Scene:
+        return Scene(
+            session=self._session,
+            effort=self._settings().effort or "",
+            project=self._workspace.cwd,
+            shown=self._workspace.shown,
+            may_run=self._may_run,
+            run=self._run,
+            read=_read,
+        )
+
+    async def _may_run(self, skill: Skill, command: str) -> bool:
+        return await anyio.to_thread.run_sync(self._is_allowed, skill, command)
+
+    def _is_allowed(self, skill: Skill, command: str) -> bool:
+        """By the session's rules; what no rule speaks of, also by those that the user wrote into a skill of his own."""
+        call, spec, gate = ToolCall(id="skill", name="bash", input={"command": command}), self._bash.spec, self._gate()
+        if gate is None:
+            return False
+        opinion = gate.judge(call, spec)
+        if opinion.outlook is Outlook.ALLOW:
+            return True
+        if opinion.outlook is Outlook.DENY or not opinion.is_grantable:
+            return False
+        subject = Subject(call, spec, facts_about(call, spec, self._workspace))
+        return is_allowed(rules_of(skill), subject, edits_are_allowed=False)
+
+    async def _run(self, command: str) -> str:
+        """Raises: ToolError."""
+        input = self._bash.spec.input.model_validate({"command": command})
+        outcome = await self._bash.run(input, ToolRoom("skill", lambda text: None))
+        if isinstance(outcome, Deferred):
+            raise ToolError("its output comes later")
+        if outcome.is_error:
+            raise ToolError(outcome.output[-500:])
+        printed = outcome.output.removesuffix(_EXIT_OK)
+        return "" if printed == _NO_OUTPUT else printed
+
+
+def rules_of(skill: Skill) -> tuple[Rule, ...]:
+    """What a skill of the user's own allows while it is used. What is no rule allows nothing."""
+    rules: list[Rule] = []
+    for text in skill.allowed_tools:
+        with suppress(BadRule):
+            rule = parse_rule(text, skill.origin)
+            check_allow(rule)
+            rules.append(rule)
+    return tuple(rules)
+
+
+async def _read(skill: Skill) -> str:
+    """Raises: SkillAborted."""
+    return await anyio.to_thread.run_sync(read_text, skill, abandon_on_cancel=True)
