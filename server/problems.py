@@ -113,7 +113,7 @@ def edge(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request
     async def guarded(request: Request) -> Response:
         try:
             return await handler(request)
-        except Exception as error:  # noqa: BLE001 - the route edge: one of the four barriers
+        except Exception as error:  # noqa: BLE001 - the edge of the routes: a barrier
             return answer(problem_of(error))
 
     return guarded
