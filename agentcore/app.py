@@ -5,115 +5,50 @@ another one uses. Blocking work goes to worker threads here.
 """
 
 import logging
-import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from agentcore.agent import Agent, Parts
-from agentcore.attachments import Attachments
-from agentcore.candidates import Candidate, CoolDowns
-from agentcore.checkpoints.session import SessionCheckpoints, prune_all
+from agentcore.agent import Agent
+from agentcore.app_config import AppConfig, completed, defaults_of, given_in
+from agentcore.checkpoints.session import prune_all
 from agentcore.clock import SystemClock
-from agentcore.compaction.compactor import Plan
 from agentcore.errors import BadRequest, ModeNotAllowed, Unprocessable
 from agentcore.events import SessionUpdated, UserMessage
 from agentcore.guard.building import make_scanner
-from agentcore.guard.guard import Guard
 from agentcore.guard.scanning import Scanner
-from agentcore.hooked import Ways, check_by, hooks_of
-from agentcore.hooks.asker import HookedAsker
-from agentcore.judge import ModelJudge
 from agentcore.limits import limits_from
 from agentcore.marks import kill_orphans
-from agentcore.mentions import may_read_by
-from agentcore.messages import Document
 from agentcore.origin import Origin
-from agentcore.permissions.gate import Auto, SessionGate
-from agentcore.permissions.grants import Standing, listed
-from agentcore.permissions.matching import is_removed
-from agentcore.permissions.rules import BadRule, Rule, parse_rule
-from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Asker, Checkpoints, Clock, Hooks, Provider, SessionSource, Tool
+from agentcore.permissions.grants import listed
+from agentcore.ports import Asker, Clock, Tool
 from agentcore.providers.registry import LOOK_AGAIN_S, Providers
 from agentcore.redaction import Redactor
 from agentcore.retry import Patience
 from agentcore.session import HistoryMessage, Settings, StandingRule, Summary
 from agentcore.sessions.export import ExportFormat
-from agentcore.sessions.records import Grant
 from agentcore.sessions.store import OpenSession, SessionStore, project_of
 from agentcore.settings import effective as layers
 from agentcore.settings.approvals import Approval, Approvals, find, look, wanted
-from agentcore.settings.choices import BadChoice, check
-from agentcore.settings.effective import COMMAND_LINE, DEFAULT, Effective
+from agentcore.settings.effective import Effective
 from agentcore.settings.private import FILE_NAME, add_allow_rule, project_file, user_file
 from agentcore.settings.sources import Sources
 from agentcore.settings.standing import is_own, read_standing, remove_rule
-from agentcore.skills.places import personal_folders
-from agentcore.surrounded import surrounded
-from agentcore.tools.catalogue import WebAccess, builtin_tools
-from agentcore.tools.own import by_name, command_tools, installed_tools, own_tools
-from agentcore.tools.pdf import whole_pdf_text
-from agentcore.tools.web.cache import PageCache
+from agentcore.tools.own import installed_tools, own_tools
 from agentcore.tools.web.services import KEY_VARIABLES
-from agentcore.turn import SideModel
-from agentcore.within import Places, top_of
+
+if TYPE_CHECKING:  # loaded with the first session
+    from agentcore.factory import AgentFactory
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
-
-_FROM_SETTINGS = frozenset({"mode", "effort", "unattended", "max_turns"})
-"""Choices that a session keeps once it has begun."""
-
-# Credentials of the user's own tools; closed to every tool of the model wherever the roots lie.
-_CREDENTIALS = (
-    ".aws",
-    ".azure",
-    ".claude.json",
-    ".claude/.credentials.json",
-    ".config/gcloud",
-    ".config/gh",
-    ".docker/config.json",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".ssh",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AppConfig:
-    """Where the process works and what it may do."""
-
-    roots: tuple[Path, ...]
-    """Resolved; the first is the default working folder of a session."""
-    data_dir: Path
-    state_dir: Path
-    config_dir: Path
-    model: str | None = None
-    """Default for sessions that name none; None: what the user's settings say, else whatever is ready."""
-    fallbacks: tuple[str, ...] = ()
-    """Models (`provider/model`) that stand in for a session's own one when it fails, in order of preference;
-    none: those of the user's settings."""
-    defaults: Settings = field(default_factory=Settings)
-    """For brand-new sessions; the user's settings fill in what is not set here."""
-    allow_yolo: bool = False
-    hidden: tuple[Path, ...] = ()
-    """Further files and folders that are closed to every tool of the model."""
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    home: Path = field(default_factory=Path.home)
-    """Of the user: where his credentials lie, and what he wrote for other agents."""
 
 
 class App:
@@ -137,12 +72,12 @@ class App:
         own, besides those that installed packages bring; all sessions share them. `scanners` look beside the built-in
         one of the guard.
         """
-        self.sources = Sources(config.config_dir, config.home, config.roots, config.environ, _given(config))
+        self.sources = Sources(config.config_dir, config.home, config.roots, config.environ, given_in(config))
         self.settings = everywhere = layers.for_process(self.sources)
         """What counts wherever a session works."""
         self.clock = clock or SystemClock()
         self.providers = providers or Providers(config.environ, everywhere.names, loading=loading)
-        self.config = config = self._completed(config)
+        self.config = config = completed(config, self.providers, everywhere)
         self.approvals = Approvals(config.config_dir)
         installed, told = installed_tools()
         self._own_tools = tuple(own_tools(tools, installed).values())
@@ -152,8 +87,7 @@ class App:
         keys = self.providers.key_variables
         self._tool_environ = {name: value for name, value in config.environ.items() if name not in keys}
         self._patience = patience or Patience()
-        self._cool_downs = CoolDowns(self.clock)
-        self._web = WebAccess(cache=PageCache(self.clock))
+        self._factory: AgentFactory | None = None
         self._tasks: TaskGroup | None = None
         self._scanners = tuple(scanners)
         self.default_model = config.model or self.providers.choose()
@@ -178,7 +112,7 @@ class App:
     async def defaults(self, cwd: Path) -> Settings:
         """What a new session in a folder starts from. Raises: Unprocessable."""
         effective = await self.effective(cwd)
-        settings, limits = _defaults(self.config, effective), effective.choices.budget
+        settings, limits = defaults_of(self.config, effective), effective.choices.budget
         if settings.budget is not None:
             return settings
         budget = limits_from(
@@ -205,10 +139,10 @@ class App:
     async def create(self, cwd: Path, settings: Settings, asker: Asker | None) -> Agent:
         """Begin a new session. Raises: Unprocessable, StorageUnavailable."""
         effective = await self.effective(cwd)  # first: what is wrong with it leaves no session behind
-        scanner = await self._scanner(effective)
+        factory, scanner = await self._agent_factory(), await self._scanner(effective)
         session = await _in_worker(self._store.create, cwd, settings)
         with _let_go_if_it_fails(session):
-            agent = self._agent(session, effective, scanner, asker, "startup")
+            agent = factory.make(session, effective, scanner, asker, "startup")
             await self._tell(agent, effective)
             return agent
 
@@ -220,8 +154,8 @@ class App:
         session = await _in_worker(partial(self._store.open, session_id, takeover=takeover))
         with _let_go_if_it_fails(session):
             effective = await self.effective(Path(session.history.meta.cwd))
-            scanner = await self._scanner(effective)
-            agent = self._agent(session, effective, scanner, asker, "resume")
+            factory, scanner = await self._agent_factory(), await self._scanner(effective)
+            agent = factory.make(session, effective, scanner, asker, "resume")
             await self._tell(agent, effective)
             await _in_worker(agent.prune_checkpoints)
             agent.end_cut_compaction()
@@ -243,10 +177,10 @@ class App:
         """
         cwd = await _in_worker(self._store.cwd_of, session_id)
         effective = await self.effective(cwd)  # first: what is wrong with it leaves no session behind
-        scanner = await self._scanner(effective)
+        factory, scanner = await self._agent_factory(), await self._scanner(effective)
         session, message = await _in_worker(self._store.fork, session_id, size, at, given)
         with _let_go_if_it_fails(session):
-            agent = self._agent(session, effective, scanner, asker, "fork")
+            agent = factory.make(session, effective, scanner, asker, "fork")
             await self._tell(agent, effective)
             _tell_repaired(agent, session)
             self._leave_yolo(agent)
@@ -349,11 +283,16 @@ class App:
 
     async def warm(self) -> None:
         """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""
-        await self._provider_of(self.default_model)[0].warm()
+        provider, _ = self.providers.named(self.default_model)
+        await provider.warm()
 
     async def look_nearby(self) -> None:
         """Ask the model servers on this machine what they have, if that was not done lately."""
         await _in_worker(self.providers.look, LOOK_AGAIN_S)
+
+    async def warm_sessions(self) -> None:
+        """Load what the first session needs, ahead of it."""
+        await self._agent_factory()
 
     async def close(self) -> None:
         await self.providers.close()
@@ -372,94 +311,32 @@ class App:
             text = f"{what} for approval before it runs (hooks and MCP servers of {files}): see agentcore hooks."
             agent.notice("info", "approval_needed", text)
 
-    def _agent(
-        self,
-        session: OpenSession,
-        effective: Effective,
-        scanner: Scanner | None,
-        asker: Asker | None,
-        source: SessionSource,
-    ) -> Agent:
-        workspace = self._workspace(session, effective)
-        checkpoints = SessionCheckpoints(session.directory, workspace, self._tool_environ, self.clock)
-        tools, told = self._tools(session, effective, workspace, checkpoints)
-        mode = effective.choices.guard.mode
-        guard = Guard(mode, scanner, session.log.emit, text_of=partial(_document_text, session))
-        hooks = self._hooks(session, effective, tools, workspace, guard)
-        hooked = (
-            None if asker is None else HookedAsker(asker, hooks, lambda: session.history.settings.unattended != "deny")
-        )
-        chosen = effective.choices
-        model, fallbacks = self._models(effective)
-        gate = SessionGate(
-            workspace=workspace,
-            mode=lambda: session.history.settings.mode,
-            asker=hooked,
-            standing=Standing(effective.rules, _granted(session), partial(_record_grant, session)),
-            auto=self._auto(session, model or self.default_model, fallbacks),
-        )
-        may_read = may_read_by(gate, tools["read"])
-        around = surrounded(
-            session,
-            self._places(workspace),
-            workspace,
-            gate,
-            tools,
-            memory_folder=self.config.data_dir / "memory",
-            secrets=self.secrets,
-            environ=self._tool_environ,
-        )
-        tools = by_name(tuple(tools.values()), around.tools)
-        tools = {name: tool for name, tool in tools.items() if not is_removed(effective.rules.deny, tool.spec)}
-        if hooked is not None:
-            hooked.hold(check_by(gate, tools))
-        parts = Parts(
-            tools=tools,
-            gate=gate,
-            candidates_of=partial(self._candidates_of, fallbacks),
-            cool_downs=self._cool_downs,
-            patience=self._patience,
-            default_model=model or self.default_model,
-            clock=self.clock,
-            attachments=Attachments(session.blobs, workspace, may_read),
-            compaction=Plan(chosen.compaction, chosen.auto_compact, chosen.compact_at),
-            checkpoints=checkpoints,
-            asker=hooked,
-            warn_at=chosen.budget.warn_at,
-            hooks=hooks,
-            guard=guard,
-            surroundings=around.surroundings,
-            expander=around.expander,
-        )
-        agent = Agent(session, parts, source)
-        for text in told:
-            agent.notice("warning", "settings_ignored", text)
-        return agent
+    async def _agent_factory(self) -> "AgentFactory":
+        """The one of this process; the first call loads it."""
+        if self._factory is not None:
+            return self._factory
+        made = await _in_worker(self._make_factory)
+        self._factory = self._factory or made  # two first sessions at once share one
+        return self._factory
 
-    def _hooks(
-        self, session: OpenSession, effective: Effective, tools: Mapping[str, Tool], workspace: Workspace, guard: Guard
-    ) -> Hooks:
-        return hooks_of(
-            session,
-            effective.hooks,
-            Ways(self._tool_environ, self.config.environ, self._start_later, self.approvals.is_approved),
-            tools=tools,
-            workspace=workspace,
-            timeout_s=effective.choices.hook_timeout_s,
-            check=guard.check_output,
+    def _make_factory(self) -> "AgentFactory":
+        """Blocking."""
+        from agentcore.factory import AgentFactory, Shared
+
+        return AgentFactory(
+            Shared(
+                config=self.config,
+                providers=self.providers,
+                approvals=self.approvals,
+                clock=self.clock,
+                patience=self._patience,
+                default_model=self.default_model,
+                own_tools=self._own_tools,
+                environ=self._tool_environ,
+                secrets=self.secrets,
+                later=self._start_later,
+            )
         )
-
-    def _auto(self, session: OpenSession, default_model: str, fallbacks: tuple[str, ...]) -> Auto:
-        """What mode `auto` works with: the session's own models look at its calls."""
-        history, log = session.history, session.log
-        side = SideModel(log, history.transcript, history.ledger, self.clock, self._patience)
-
-        def candidates() -> tuple[Candidate, ...]:
-            return self._candidates_of(fallbacks, history.settings.model or default_model)
-
-        turn = partial(getattr, history.ledger, "turn")
-        judge = ModelJudge(side, candidates, self._cool_downs, self._patience, log, self.clock, turn)
-        return Auto(judge, lambda: tuple(history.prompts))
 
     async def _scanner(self, effective: Effective) -> Scanner | None:
         """Raises: Unprocessable where the guard is on and cannot be made."""
@@ -474,62 +351,6 @@ class App:
             log.warning("a hook that nobody waits for does not run: App.adopt was given no task group")
         else:
             self._tasks.start_soon(run)
-
-    def _tools(
-        self, session: OpenSession, effective: Effective, workspace: Workspace, checkpoints: Checkpoints
-    ) -> tuple[dict[str, Tool], tuple[str, ...]]:
-        """All tools of a session by name, and a sentence for each of the user's that cannot be used.
-
-        Raises: Unprocessable when two have the same name.
-        """
-        environ = self._tool_environ
-        made = builtin_tools(workspace, environ, session.blobs, checkpoints=checkpoints, web=self._web)
-        known = by_name(made, self._own_tools)
-        commands, told = command_tools(effective.tools, known, workspace, environ, checkpoints)
-        return by_name(tuple(known.values()), commands), told
-
-    def _completed(self, config: AppConfig) -> AppConfig:
-        """Fill in what the settings say where nothing was chosen here. Raises: BadRequest."""
-        model, fallbacks = self._models(self.settings)
-        return replace(config, model=model, fallbacks=fallbacks, defaults=_defaults(config, self.settings))
-
-    def _models(self, effective: Effective) -> tuple[str | None, tuple[str, ...]]:
-        """The full names of the model and of those that stand in for it. Raises: BadRequest."""
-        chosen, sources = effective.choices, effective.sources
-        with _standing_in(sources["model"], "model"):
-            model = None if chosen.model is None else self.providers.full_name(chosen.model)
-        with _standing_in(sources["fallbacks"], "fallbacks"):
-            return model, tuple(map(self.providers.full_name, chosen.fallbacks))
-
-    def _candidates_of(self, fallbacks: tuple[str, ...], model: str) -> tuple[Candidate, ...]:
-        return tuple(Candidate(*self._provider_of(label)) for label in (model, *fallbacks))
-
-    def _provider_of(self, model: str) -> tuple[Provider, str]:
-        provider, name = self.providers.parse(model)
-        return self.providers.get(provider), name
-
-    def _workspace(self, session: OpenSession, effective: Effective) -> Workspace:
-        config, home = self.config, self.config.home
-        own = (config.data_dir, config.state_dir, config.config_dir, *config.hidden)
-        workspace = Workspace(
-            cwd=Path(session.history.meta.cwd),
-            roots=(*config.roots, *effective.additional_directories),
-            hidden=tuple(path.resolve() for path in (*own, *(home / name for name in _CREDENTIALS))),
-            readable=(session.directory.resolve(),),
-            home=home,
-            deny=effective.rules.deny,
-        )
-        return replace(workspace, readable=(*workspace.readable, *personal_folders(self._places(workspace))))
-
-    def _places(self, workspace: Workspace) -> Places:
-        return Places(
-            cwd=workspace.cwd,
-            top=top_of(workspace.cwd, self.config.roots),
-            roots=workspace.roots,
-            home=self.config.home,
-            config_dir=self.config.config_dir,
-            is_closed=workspace.is_hidden,
-        )
 
     def _user_file(self) -> Path:
         return user_file(self.config.config_dir)
@@ -551,56 +372,6 @@ def _let_go_if_it_fails(session: OpenSession) -> Iterator[None]:
 def _tell_repaired(agent: Agent, session: OpenSession) -> None:
     if session.repaired is not None:
         agent.notice("warning", "journal_repaired", session.repaired)
-
-
-def _given(config: AppConfig) -> dict[str, Any]:
-    """What was chosen here, and so wins over every file. Raises: BadRequest."""
-    given: dict[str, Any] = {name: getattr(config.defaults, name) for name in _FROM_SETTINGS & _fields_set(config)}
-    given |= {} if config.model is None else {"model": config.model}
-    given |= {"fallbacks": config.fallbacks} if config.fallbacks else {}
-    for key, value in given.items():
-        try:
-            check(key, value)
-        except BadChoice as error:
-            raise BadRequest(f"{key} is wrong: {error}.") from None
-    return given
-
-
-def _defaults(config: AppConfig, effective: Effective) -> Settings:
-    """What a new session starts from. What was chosen here stands in `effective` already, as far as settings know it:
-    `config.defaults` may by now hold what the user's file says, which is weaker than that for one project."""
-    chosen = effective.choices.model_dump(include={key for key in _FROM_SETTINGS if effective.sources[key] != DEFAULT})
-    given = {name: getattr(config.defaults, name) for name in _fields_set(config) - _FROM_SETTINGS}
-    return Settings(**chosen | given)
-
-
-def _fields_set(config: AppConfig) -> set[str]:
-    return config.defaults.model_fields_set
-
-
-async def _document_text(session: OpenSession, document: Document) -> str:
-    """For the guard. Raises: ToolError, KeyError."""
-    return await whole_pdf_text(await _in_worker(session.blobs.get, document.blob))
-
-
-def _record_grant(session: OpenSession, rule: Rule, is_granted: bool) -> None:
-    session.log.record(Grant(rule=str(rule), is_revoked=not is_granted))
-
-
-def _granted(session: OpenSession) -> Iterator[Rule]:
-    """The rules of the journal; one that an older version wrote and that means nothing any more allows nothing."""
-    for text in session.history.grants:
-        with suppress(BadRule):
-            yield parse_rule(text)
-
-
-@contextmanager
-def _standing_in(source: str, key: str) -> Iterator[None]:
-    """Say where a name stands that leads nowhere."""
-    try:
-        yield
-    except BadRequest as error:
-        raise BadRequest(str(error) if source == COMMAND_LINE else f"`{key}` in {source}: {error}") from None
 
 
 async def _in_worker(function: Callable[[Unpack[Args]], T], *args: *Args) -> T:

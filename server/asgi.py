@@ -12,7 +12,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.errors import AgentError
 from agentcore.events import ServerStopping
 from agentcore.redaction import Redactor
@@ -79,6 +80,7 @@ class Application:
         self._tasks.start_soon(hub.watch, name="watchdog of readers and sessions")
         self._tasks.start_soon(self.tidy_up, name="tidying up behind killed servers")
         for what, work in (
+            ("loading what sessions need", self.core.warm_sessions),
             ("loading the provider", self._warm),
             ("asking the model servers on this machine", self._look_nearby),
         ):

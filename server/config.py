@@ -12,7 +12,8 @@ from typing import Any
 
 import anyio
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.errors import AgentError
 from server.settings import CannotStart, existing_folder, folders
 from server.terminal import table, visible

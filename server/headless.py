@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.errors import AgentError
 from agentcore.events import StopReason
 from agentcore.session import Settings

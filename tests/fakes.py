@@ -12,7 +12,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.errors import ProviderError
 from agentcore.events import EVENTS, NumberedEvent, PermissionRequest
 from agentcore.guard.scanning import Scanner

@@ -103,6 +103,11 @@ class Providers:
             self._made[name] = self._make(self._setups[name])
         return self._made[name]
 
+    def named(self, model: str) -> tuple[Provider, str]:
+        """The provider of a full or short name, and the model's name there. Raises: BadRequest."""
+        provider, name = self.parse(model)
+        return self.get(provider), name
+
     # --- choosing ---
 
     def choose(self) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.errors import AgentError, BadRequest, ModeNotAllowed, Unprocessable
 from agentcore.session import Settings
 from agentcore.sessions.store import project_of

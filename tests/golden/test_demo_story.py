@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.session import Settings
 from server.hub import Hub
 from server.schemas import AnswerBody

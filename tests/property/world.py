@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import anyio
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.session import Settings
 from server.hub import Hub
 from server.live import LiveSession

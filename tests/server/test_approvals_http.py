@@ -9,7 +9,8 @@ import anyio
 import httpx
 import pytest
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.ports import Outcome, ToolRoom
 from agentcore.sessions.store import project_of
 from agentcore.settings.private import project_file

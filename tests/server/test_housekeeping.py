@@ -13,6 +13,7 @@ from agentcore.app import App
 from agentcore.checkpoints.session import SessionCheckpoints
 from agentcore.errors import StorageUnavailable, Unprocessable
 from agentcore.events import Done, ToolEnd
+from agentcore.factory import AgentFactory
 from agentcore.session import Settings
 from agentcore.sessions.journal import Journal
 from agentcore.sessions.segments import FILE_NAME
@@ -178,7 +179,13 @@ async def stopped(home: House) -> str:
     return live.id
 
 
-LATE = [(Agent, "end_cut_compaction"), (App, "_leave_yolo"), (App, "_agent"), (LiveSession, "bind"), (App, "effective")]
+LATE = [
+    (Agent, "end_cut_compaction"),
+    (App, "_leave_yolo"),
+    (AgentFactory, "make"),
+    (LiveSession, "bind"),
+    (App, "effective"),
+]
 
 
 @pytest.mark.parametrize(("where", "name"), LATE)
@@ -194,7 +201,7 @@ async def test_a_load_that_fails_late_lets_go_of_the_session(
         await home.hub.load(session)
 
 
-@pytest.mark.parametrize(("where", "name"), [(App, "_leave_yolo"), (App, "_agent"), (LiveSession, "bind")])
+@pytest.mark.parametrize(("where", "name"), [(App, "_leave_yolo"), (AgentFactory, "make"), (LiveSession, "bind")])
 @pytest.mark.parametrize("how", ["fork", "create"])
 async def test_a_session_that_is_made_and_cannot_be_used_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type, name: str, how: str

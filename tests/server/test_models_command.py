@@ -15,7 +15,8 @@ import anyio
 import httpx
 import pytest
 
-from agentcore.app import App, AppConfig
+from agentcore.app import App
+from agentcore.app_config import AppConfig
 from agentcore.providers.registry import Providers
 from server.asgi import Application
 from server.settings import Folders, ServerSettings
