@@ -7,7 +7,7 @@ another one uses. Blocking work goes to worker threads here.
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
@@ -22,11 +22,12 @@ from agentcore.errors import BadRequest, ModeNotAllowed, Unprocessable
 from agentcore.events import SessionUpdated, UserMessage
 from agentcore.guard.building import make_scanner
 from agentcore.guard.scanning import Scanner
+from agentcore.languages import LanguageState
 from agentcore.limits import limits_from
 from agentcore.marks import kill_orphans
 from agentcore.origin import Origin
 from agentcore.permissions.grants import listed
-from agentcore.ports import Asker, Clock, Tool
+from agentcore.ports import Asker, Clock, Sandbox, Tool
 from agentcore.providers.registry import LOOK_AGAIN_S, Providers
 from agentcore.redaction import Redactor
 from agentcore.retry import Patience
@@ -290,6 +291,18 @@ class App:
         """Ask the model servers on this machine what they have, if that was not done lately."""
         await _in_worker(self.providers.look, LOOK_AGAIN_S)
 
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        """Of all sessions that have not switched it off; whether it works here shows when it was probed."""
+        from agentcore.sandbox.choosing import for_this_system  # not needed for the start
+
+        return for_this_system()
+
+    async def probe_sandbox(self) -> None:
+        """Find out whether commands can be confined here; once, whoever asks."""
+        if self.settings.choices.sandbox.enabled:
+            await self.sandbox.probe()
+
     async def warm_sessions(self) -> None:
         """Load what the first session needs, ahead of it."""
         await self._agent_factory()
@@ -304,6 +317,10 @@ class App:
         for text in effective.notices:
             if text not in self.settings.notices:
                 agent.notice("warning", "settings_ignored", text)
+        if effective.choices.sandbox.enabled:
+            await self.sandbox.probe()
+            if self.sandbox.why_not is not None:
+                agent.notice("warning", "sandbox_unavailable", f"{self.sandbox.why_not} Each command asks.")
         states = await _in_worker(self.approvals.states, list(wanted(effective.shared)), ())
         if waiting := [one for one in states if one.waits]:
             what = f"{len(waiting)} {'thing waits' if len(waiting) == 1 else 'things wait'}"
@@ -316,8 +333,14 @@ class App:
         if self._factory is not None:
             return self._factory
         made = await _in_worker(self._make_factory)
-        self._factory = self._factory or made  # two first sessions at once share one
+        if self._factory is None:  # two first sessions at once share one
+            self._factory = made
+            self._start_later(made.languages.serve)
         return self._factory
+
+    def language_states(self) -> list[LanguageState]:
+        """Of the language servers that were wanted until now."""
+        return [] if self._factory is None else self._factory.languages.states()
 
     def _make_factory(self) -> "AgentFactory":
         """Blocking."""
@@ -331,7 +354,9 @@ class App:
                 clock=self.clock,
                 patience=self._patience,
                 default_model=self.default_model,
+                languages=self.settings.languages,
                 own_tools=self._own_tools,
+                sandbox=self.sandbox,
                 environ=self._tool_environ,
                 secrets=self.secrets,
                 later=self._start_later,
@@ -343,12 +368,12 @@ class App:
         return await _in_worker(partial(make_scanner, effective.choices.guard.mode, self.secrets, self._scanners))
 
     def adopt(self, tasks: TaskGroup) -> None:
-        """Run in this group what nobody waits for (hooks that are told, not asked)."""
+        """Run in this group what nobody waits for: hooks that are told and not asked, language servers."""
         self._tasks = tasks
 
     def _start_later(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._tasks is None:
-            log.warning("a hook that nobody waits for does not run: App.adopt was given no task group")
+            log.warning("what nobody waits for does not run: App.adopt was given no task group")
         else:
             self._tasks.start_soon(run)
 

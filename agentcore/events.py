@@ -394,9 +394,9 @@ class Notice(Event):
     `mode_not_allowed` (the session fell back to mode default), `model_cooling_down` (a model that failed lately is
     passed over), `model_failover` (the run goes on with another model), `model_retry` (a model call is made again),
     `prompt_blocked` (a hook or the guard kept a prompt from the model), `refused` (the model would not answer),
-    `rule_not_persisted` (what was allowed for good holds for this session alone), `settings_ignored` (something around
-    the session, in a settings file, has no effect or is broken), `skill_aborted` (a skill that a prompt calls was not
-    used),
+    `rule_not_persisted` (what was allowed for good holds for this session alone), `sandbox_unavailable` (commands are
+    not confined), `settings_ignored` (something around the session, in a settings file, has no effect or is broken),
+    `skill_aborted` (a skill that a prompt calls was not used),
     `stop_hook_overruled` (a Stop hook has made the run go on often enough),
     `transcript_repaired` (what no vendor takes was mended), `unknown_tool` (the model called a tool that there is
     not)."""

@@ -23,6 +23,8 @@ from agentcore.hooked import Ways, check_by, hooks_of
 from agentcore.hooks.asker import HookedAsker
 from agentcore.hooks.room import Later
 from agentcore.judge import ModelJudge
+from agentcore.languages import LanguageSetup
+from agentcore.lsp.room import LanguageServers
 from agentcore.mentions import may_read_by
 from agentcore.messages import Document
 from agentcore.permissions.gate import Auto, SessionGate
@@ -30,7 +32,7 @@ from agentcore.permissions.grants import Standing
 from agentcore.permissions.matching import is_removed
 from agentcore.permissions.rules import BadRule, Rule, parse_rule
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Asker, Checkpoints, Clock, Hooks, SessionSource, Tool
+from agentcore.ports import Asker, Checkpoints, Clock, Hooks, Sandbox, SessionSource, Tool
 from agentcore.providers.registry import Providers
 from agentcore.retry import Patience
 from agentcore.sessions.records import Grant
@@ -39,6 +41,7 @@ from agentcore.settings.approvals import Approvals
 from agentcore.settings.effective import Effective
 from agentcore.skills.places import personal_folders
 from agentcore.surrounded import surrounded
+from agentcore.tools.boxed import Boxing
 from agentcore.tools.catalogue import WebAccess, builtin_tools
 from agentcore.tools.own import by_name, command_tools
 from agentcore.tools.pdf import whole_pdf_text
@@ -78,8 +81,11 @@ class Shared:
     clock: Clock
     patience: Patience
     default_model: str
+    languages: tuple[LanguageSetup, ...]
+    """The user's own language servers."""
     own_tools: tuple[Tool, ...]
     """Those of the caller and of installed packages."""
+    sandbox: Sandbox
     environ: Mapping[str, str]
     """Of tools and hooks: without the keys of providers."""
     secrets: frozenset[str]
@@ -94,6 +100,8 @@ class AgentFactory:
         self._shared = shared
         self._cool_downs = CoolDowns(shared.clock)
         self._web = WebAccess(cache=PageCache(shared.clock))
+        self.languages = LanguageServers(shared.environ, shared.clock, shared.languages)
+        """For all sessions: whoever made this runs their `serve`."""
 
     def make(
         self,
@@ -114,7 +122,7 @@ class AgentFactory:
         model, fallbacks = models_of(shared.providers, effective)
         default_model = model or shared.default_model
         auto = self._auto(session, default_model, fallbacks)
-        gate = _gate(session, effective, workspace, hooked, auto)
+        gate = self._gate(session, effective, workspace, hooked, auto)
         around = surrounded(
             session,
             self._places(workspace),
@@ -166,6 +174,20 @@ class AgentFactory:
             check=guard.check_output,
         )
 
+    def _gate(
+        self, session: OpenSession, effective: Effective, workspace: Workspace, asker: Asker | None, auto: Auto
+    ) -> SessionGate:
+        chosen = effective.choices.sandbox
+        return SessionGate(
+            workspace=workspace,
+            mode=lambda: session.history.settings.mode,
+            asker=asker,
+            standing=Standing(effective.rules, _granted(session), partial(_record_grant, session)),
+            auto=auto,
+            is_sandboxed=lambda: chosen.enabled and self._shared.sandbox.is_available,
+            sandbox_allows=chosen.auto_allow,
+        )
+
     def _auto(self, session: OpenSession, default_model: str, fallbacks: tuple[str, ...]) -> Auto:
         """What mode `auto` works with: the session's own models look at its calls."""
         history, log = session.history, session.log
@@ -187,10 +209,30 @@ class AgentFactory:
         Raises: Unprocessable when two have the same name.
         """
         environ = self._shared.environ
-        made = builtin_tools(workspace, environ, session.blobs, checkpoints=checkpoints, web=self._web)
+        made = builtin_tools(
+            workspace,
+            environ,
+            session.blobs,
+            checkpoints=checkpoints,
+            web=self._web,
+            boxing=self._boxing(session, effective),
+            languages=self.languages,
+        )
         known = by_name(made, self._shared.own_tools)
         commands, told = command_tools(effective.tools, known, workspace, environ, checkpoints)
         return by_name(tuple(known.values()), commands), told
+
+    def _boxing(self, session: OpenSession, effective: Effective) -> Boxing | None:
+        """None where the user has switched the sandbox off."""
+        chosen = effective.choices.sandbox
+        if not chosen.enabled:
+            return None
+        return Boxing(
+            self._shared.sandbox,
+            lambda: session.history.settings.mode,
+            has_network=chosen.network,
+            domains=chosen.allowed_domains,
+        )
 
     def _candidates_of(self, fallbacks: tuple[str, ...], model: str) -> tuple[Candidate, ...]:
         return tuple(Candidate(*self._shared.providers.named(label)) for label in (model, *fallbacks))
@@ -218,18 +260,6 @@ class AgentFactory:
             config_dir=config.config_dir,
             is_closed=workspace.is_hidden,
         )
-
-
-def _gate(
-    session: OpenSession, effective: Effective, workspace: Workspace, asker: Asker | None, auto: Auto
-) -> SessionGate:
-    return SessionGate(
-        workspace=workspace,
-        mode=lambda: session.history.settings.mode,
-        asker=asker,
-        standing=Standing(effective.rules, _granted(session), partial(_record_grant, session)),
-        auto=auto,
-    )
 
 
 def _granted(session: OpenSession) -> Iterator[Rule]:

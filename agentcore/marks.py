@@ -31,6 +31,13 @@ def kill_marked(mark: str) -> None:
     _kill_all(lambda found: found == mark)
 
 
+def terminate_marked(mark: str, spared: int) -> None:
+    """Ask every process of one call but one to end. Blocking."""
+    for pid in _process_ids():
+        if pid != spared:
+            _signal_if(pid, lambda found: found == mark, signal.SIGTERM)
+
+
 def kill_orphans() -> None:
     """Kill what servers that are no more left running, but not who asks: it may stem from such a call. Blocking."""
     _kill_all(_is_orphan, spared=frozenset(_own_line()))
@@ -52,7 +59,7 @@ def _own_line() -> Iterator[int]:
 
 def _kill_all(is_wanted: Callable[[str], bool], spared: frozenset[int] = frozenset()) -> None:
     for sweep in range(1, SWEEPS + 1):
-        if not sum(_kill_if(pid, is_wanted) for pid in _process_ids() if pid not in spared):
+        if not sum(_signal_if(pid, is_wanted, signal.SIGKILL) for pid in _process_ids() if pid not in spared):
             return
         time.sleep(0.001 * sweep)  # in a worker thread; lets the killed ones go, so that the next look is at survivors
     log.error("processes of a call are still alive after %d sweeps", SWEEPS)
@@ -63,15 +70,15 @@ def _process_ids() -> Iterator[int]:
         yield from (int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208 - half the time of iterdir
 
 
-def _kill_if(pid: int, is_wanted: Callable[[str], bool]) -> bool:
-    """Kill one process, held by its descriptor, so that a reused id cannot hit a stranger."""
+def _signal_if(pid: int, is_wanted: Callable[[str], bool], number: signal.Signals) -> bool:
+    """Signal one process, held by its descriptor, so that a reused id cannot hit a stranger."""
     if not is_wanted(_mark_of(pid)):
         return False
     with suppress(ProcessLookupError, PermissionError):
         descriptor = os.pidfd_open(pid)
         try:
             if is_wanted(_mark_of(pid)):
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                signal.pidfd_send_signal(descriptor, number)
                 return True
         finally:
             os.close(descriptor)

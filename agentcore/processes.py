@@ -4,7 +4,7 @@ Spawning uses the standard library, since uvloop's own takes longer the more mem
 `running` is left, whichever way, nothing that the command started is alive: its process group gets SIGKILL, and so
 does every process that carries the call's mark in its environment (children that made a session of their own).
 What escapes: a process that leaves the group *and* clears its environment, and on systems without /proc one that
-leaves the group; a PID namespace would hold those.
+leaves the group; the PID namespace of a sandbox (`Command.is_boxed`) holds those.
 """
 
 import logging
@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ import anyio
 from anyio import to_thread
 
 from agentcore.files import opened_folder
-from agentcore.marks import MARK, kill_marked, new_mark
+from agentcore.marks import MARK, kill_marked, new_mark, terminate_marked
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ TERM_GRACE_S = 0.2
 END_S = 5.0
 """Deadline of the whole clean-up; it is reached only by processes stuck inside the kernel."""
 
+_LASTING = ThreadPoolExecutor(2, thread_name_prefix="spawn")
+"""Threads that stay as long as this process, other than worker threads, which leave when they were idle for a while."""
+
 Take = Callable[[bytes], None]
 
 
@@ -47,6 +51,11 @@ class Command:
     environ: Mapping[str, str]
     input: bytes = b""
     """What it can read from its stdin."""
+    keep_fds: tuple[int, ...] = ()
+    """Descriptors that it inherits."""
+    is_boxed: bool = False
+    """It is a sandbox around a command: it dies with the thread that starts it, and at once when it is asked to end,
+    before what it holds had any time for that."""
 
 
 class _Stream:
@@ -88,8 +97,12 @@ class _Stream:
 class Running:
     """A started command. Made by `running`, which also ends it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, take: Take, take_errors: Take | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], command: Command, mark: str, take: Take, take_errors: Take | None
+    ) -> None:
         self._process = process
+        self._is_boxed = command.is_boxed
+        self._has_exited = False
         self._mark = mark
         pipes = ((process.stdout, take), (process.stderr, take_errors))
         self._streams = [_Stream(pipe, taker) for pipe, taker in pipes if pipe is not None and taker is not None]
@@ -115,9 +128,10 @@ class Running:
         """Return when the command has ended. Where possible without reaping it: until then its group keeps its id."""
         if self._exit_fd is not None:
             await anyio.wait_readable(self._exit_fd)
-            return
-        while self._process.poll() is None:  # noqa: ASYNC110 - there is no event to wait for without pidfd
-            await anyio.sleep(0.01)
+        else:
+            while self._process.poll() is None:  # noqa: ASYNC110 - there is no event to wait for without pidfd
+                await anyio.sleep(0.01)
+        self._has_exited = True
 
     async def end(self) -> None:
         """End the whole tree, pass on the last output, reap. Call it shielded."""
@@ -133,7 +147,11 @@ class Running:
 
     async def _ask_to_end(self) -> None:
         """Let the command clean up after itself; one that has ended already is not waited for."""
-        self._signal_group(signal.SIGTERM)
+        if self._is_boxed:
+            if not self._has_exited:
+                await to_thread.run_sync(terminate_marked, self._mark, self._process.pid)
+        else:
+            self._signal_group(signal.SIGTERM)
         with anyio.move_on_after(TERM_GRACE_S):
             await self._wait_exit()
 
@@ -159,13 +177,18 @@ async def running(command: Command, take: Take, take_errors: Take | None = None)
     """
     mark = new_mark()
     stderr = subprocess.STDOUT if take_errors is None else subprocess.PIPE
-    process = await to_thread.run_sync(_spawn, command, mark, stderr)
-    child = Running(process, mark, take, take_errors)
+    spawn = _spawn_from_lasting if command.is_boxed else _spawn
+    process = await to_thread.run_sync(spawn, command, mark, stderr)
+    child = Running(process, command, mark, take, take_errors)
     try:
         yield child
     finally:
         with anyio.move_on_after(END_S, shield=True):
             await child.end()
+
+
+def _spawn_from_lasting(command: Command, mark: str, stderr: int) -> subprocess.Popen[bytes]:
+    return _LASTING.submit(_spawn, command, mark, stderr).result()
 
 
 def _spawn(command: Command, mark: str, stderr: int) -> subprocess.Popen[bytes]:
@@ -180,6 +203,7 @@ def _spawn(command: Command, mark: str, stderr: int) -> subprocess.Popen[bytes]:
             stderr=stderr,
             bufsize=0,
             start_new_session=True,
+            pass_fds=command.keep_fds,
         )
 
 

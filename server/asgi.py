@@ -80,6 +80,7 @@ class Application:
         self._tasks.start_soon(hub.watch, name="watchdog of readers and sessions")
         self._tasks.start_soon(self.tidy_up, name="tidying up behind killed servers")
         for what, work in (
+            ("trying the sandbox", self.core.probe_sandbox),
             ("loading what sessions need", self.core.warm_sessions),
             ("loading the provider", self._warm),
             ("asking the model servers on this machine", self._look_nearby),

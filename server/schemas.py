@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
 from agentcore.events import Mode, Partial, PermissionRequest, QueuedPrompt, Scope, Skipped, StopReason, Unattended
+from agentcore.languages import LanguageServing
 from agentcore.messages import BlobId
 from agentcore.session import DeferredCall, HistoryMessage, StandingRule
 from agentcore.usage import Budget, Usage, Used
@@ -248,6 +249,16 @@ class SandboxInfo(Value):
     why_not: str | None = None
 
 
+class LanguageInfo(Value):
+    """A language server that some session wanted."""
+
+    language: str
+    server: str
+    state: LanguageServing
+    error: str = ""
+    """Why it is not ready, as a sentence."""
+
+
 class Info(Value):
     version: str
     cwd: str
@@ -256,7 +267,7 @@ class Info(Value):
     providers: tuple[ProviderInfo, ...]
     sandbox: SandboxInfo
     mcp: tuple[str, ...] = ()
-    lsp: tuple[str, ...] = ()
+    lsp: tuple[LanguageInfo, ...] = ()
     features: tuple[str, ...]
 
 

@@ -13,6 +13,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
         {
             "ports",
+            "addresses",
             "caps",
             "clock",
             "confined",
@@ -21,6 +22,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "files",
             "folders",
             "images",
+            "languages",
             "limits",
             "marks",
             "media",
@@ -69,7 +71,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "notes",
         }
     ),
-    frozenset({"providers", "tools", "sessions", "checkpoints"}),
+    frozenset({"providers", "tools", "sessions", "checkpoints", "sandbox", "lsp"}),
     frozenset(
         {
             "agent",

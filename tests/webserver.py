@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSListener
 
-from agentcore.tools.web.addresses import is_public
+from agentcore.addresses import is_public
 from agentcore.tools.web.fetching import Web
 
 CERTIFICATE = Path(__file__).parent / "core" / "right.example.pem"

@@ -31,6 +31,8 @@ class Stance:
     rules: Rulebook = field(default_factory=Rulebook)
     sandbox_allows: bool = False
     """Shell commands run in a sandbox, and need no question there."""
+    is_sandboxed: bool = False
+    """Shell commands run in a sandbox: one that is to run outside of it is a person's to decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def _must_ask(subject: Subject, stance: Stance, says: HookSays) -> str | None:
     if facts.protected:
         return f"protected: {', '.join(facts.protected)}"
     line = facts.line
+    if line is not None and stance.is_sandboxed and _leaves_sandbox(subject) and stance.mode != "plan":
+        return "it would run outside of the sandbox"
     if line is not None and line.critical is not None:
         return f"critical: {line.critical}"
     if line is not None and line.script.problem is not None:
@@ -112,13 +116,17 @@ def _allowed(subject: Subject, stance: Stance, says: HookSays) -> str | None:
         return "an allow rule of the user"
     if says.verdict == "allow":
         return f"a hook allows it{_because(says)}"
-    if line is not None and stance.sandbox_allows and subject.field("sandbox") is not False:
+    if line is not None and stance.sandbox_allows and not _leaves_sandbox(subject):
         return "it runs in the sandbox"
     if line is not None and line.only_shows:
         return "it only shows something"
     if accepts_edits and subject.spec.edits:
         return "mode accept-edits"
     return None
+
+
+def _leaves_sandbox(subject: Subject) -> bool:
+    return subject.field("sandbox") not in (None, True)
 
 
 def _does(call: ToolCall) -> str:

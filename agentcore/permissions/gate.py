@@ -50,14 +50,17 @@ class SessionGate:
         asker: Asker | None,
         standing: Standing,
         *,
+        is_sandboxed: Callable[[], bool] = lambda: False,
         sandbox_allows: bool = False,
         auto: Auto | None = None,
     ) -> None:
-        """`sandbox_allows`: shell commands run in a sandbox and need no question. Without `auto` that mode asks."""
+        """`is_sandboxed`: whether shell commands run in a sandbox, as far as is known; `sandbox_allows`: then they need
+        no question. Without `auto` that mode asks."""
         self.standing = standing
         self._workspace = workspace
         self._mode = mode
         self._asker = asker
+        self._is_sandboxed = is_sandboxed
         self._sandbox_allows = sandbox_allows
         self._auto = auto
 
@@ -66,7 +69,8 @@ class SessionGate:
 
     def judge(self, call: ToolCall, spec: ToolSpec, says: HookSays = UNHOOKED) -> Opinion:
         """What the stance of this moment says about a call. Touches the file system only to resolve paths."""
-        stance = Stance(self._mode(), self.standing.book, self._sandbox_allows)
+        is_sandboxed = self._is_sandboxed()
+        stance = Stance(self._mode(), self.standing.book, is_sandboxed and self._sandbox_allows, is_sandboxed)
         return judge_call(call, spec, facts_about(call, spec, self._workspace), stance, says)
 
     async def decide(

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from agentcore.permissions.workspace import Workspace
 
-_FOLDERS = frozenset(
+FOLDERS = frozenset(
     {
         ".agentcore",
         ".agents",
@@ -23,7 +23,7 @@ _FOLDERS = frozenset(
         ".yarn",
     }
 )
-_FILES = frozenset(
+FILES = frozenset(
     {
         ".bash_login",
         ".bash_profile",
@@ -52,11 +52,11 @@ _FILES = frozenset(
 def is_protected(path: PurePath) -> bool:
     """Whether changing `path` (resolved) always needs a person. Upper and lower case are the same here."""
     parts = [part.lower() for part in path.parts]
-    if parts and parts[-1] in _FILES:
+    if parts and parts[-1] in FILES:
         return True
     if ".config" in parts[:-1] and "git" in parts[parts.index(".config") :]:
         return True
-    return any(part in _FOLDERS for part in parts)
+    return any(part in FOLDERS for part in parts)
 
 
 def is_protected_place(real: PurePath, workspace: Workspace) -> bool:

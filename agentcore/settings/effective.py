@@ -15,6 +15,7 @@ from typing import Any
 from agentcore.errors import Unprocessable
 from agentcore.hooks.handlers import Handler
 from agentcore.hooks.reading import handlers_of
+from agentcore.languages import LanguageSetup
 from agentcore.origin import Origin
 from agentcore.permissions.rulebook import EFFECTS, Rulebook
 from agentcore.settings import choices as model
@@ -62,6 +63,8 @@ class Effective:
     """Resolved folders in which the session may work besides the roots, and who says so."""
     tools: tuple[CommandTool, ...] = ()
     names: ModelNames = field(default_factory=ModelNames)
+    languages: tuple[LanguageSetup, ...] = ()
+    """Language servers besides the known ones, or in place of one."""
     shared: tuple[Layer, ...] = ()
     """What the files of the repository say, the nearest folder first."""
     notices: tuple[str, ...] = ()
@@ -126,6 +129,7 @@ def _merged(sources: Sources, own: Sequence[Layer], shared: Sequence[Layer], cwd
         additional_directories=folders,
         tools=_tools(own),
         names=own[0].names,
+        languages=own[0].languages,
         shared=tuple(shared),
         notices=tuple(dict.fromkeys([*notices, *about_folders])),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentcore.hooks.reading import HookFile
+from agentcore.languages import LanguageSetup
 from agentcore.origin import Origin
 from agentcore.permissions.rulebook import Rulebook
 from agentcore.permissions.rules import held_widely
@@ -29,6 +30,7 @@ class Layer:
     """Servers of `.mcp.json` files that are not wanted."""
     tools: tuple[CommandTool, ...] = ()
     names: ModelNames = field(default_factory=ModelNames)
+    languages: tuple[LanguageSetup, ...] = ()
     notices: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     """Keys of a shared file that would loosen."""

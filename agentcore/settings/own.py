@@ -1,9 +1,12 @@
 """The user's own files: all that they say counts, and a mistake in them refuses with a sentence."""
 
+from dataclasses import replace
+
 from agentcore.origin import Origin
 from agentcore.permissions.rulebook import EFFECTS
 from agentcore.settings.command_tools import read_tools
 from agentcore.settings.documents import Document
+from agentcore.settings.language_servers import read_language_servers
 from agentcore.settings.layers import Layer
 from agentcore.settings.names import few
 from agentcore.settings.providers import ModelNames, read_names
@@ -14,7 +17,8 @@ from agentcore.settings.servers import read_servers
 def read_user(document: Document, origin: Origin) -> Layer:
     """The user's own file. Raises: Unprocessable."""
     names, notices = read_names(document.data)
-    return _own(document, origin, names, notices)
+    languages, about_languages = read_language_servers(document.data.get("lsp", {}), document)
+    return replace(_own(document, origin, names, [*notices, *about_languages]), languages=tuple(languages))
 
 
 def read_private(document: Document, origin: Origin) -> Layer:

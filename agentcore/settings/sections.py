@@ -12,10 +12,10 @@ from agentcore.settings.documents import Document
 from agentcore.settings.names import did_you_mean, shown_name
 
 _TABLES = ("permissions", "hooks", "mcp_servers", "tools")
-OF_THE_PROCESS = ("aliases", "providers")
+OF_THE_PROCESS = ("aliases", "lsp", "providers")
 _TOP_KEYS = (*Choices.model_fields, *_TABLES, *OF_THE_PROCESS)
 _PERMISSIONS = (*EFFECTS, "additional_directories")
-_NOT_YET = ("sandbox", "durability", "mcp_servers")
+_NOT_YET = ("durability", "mcp_servers")
 """Keys that are understood, and that nothing in this version follows."""
 
 

@@ -1,17 +1,18 @@
 """The tool `bash`: one shell command, its output while it runs, and the end of all it started."""
 
 import signal
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import anyio
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from agentcore.environment import command_environ
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Checkpoints, Coverage, Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports import Boxed, Checkpoints, Coverage, Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.processes import Command, Running, running
+from agentcore.tools.boxed import Box, Boxing
 from agentcore.tools.inputs import Plain
 from agentcore.tools.output import LiveOutput
 from agentcore.values import Value
@@ -19,6 +20,7 @@ from agentcore.values import Value
 DEFAULT_TIMEOUT_MS = 120_000
 MAX_TIMEOUT_MS = 600_000
 BASH = Path("/bin/bash")
+SUCCESS = "exit code 0"
 
 
 class BashInput(Value):
@@ -29,6 +31,10 @@ class BashInput(Value):
         ge=1,
         le=MAX_TIMEOUT_MS,
         description=f"Milliseconds after which it is ended; {DEFAULT_TIMEOUT_MS} unless set.",
+    )
+    sandbox: StrictBool = Field(
+        default=True,
+        description="false: run it outside of the sandbox, which a person is asked about. Only for what failed inside.",
     )
 
 
@@ -45,34 +51,52 @@ class BashTool:
     )
 
     def __init__(
-        self, workspace: Workspace, environ: Mapping[str, str], checkpoints: Checkpoints | None = None
+        self,
+        workspace: Workspace,
+        environ: Mapping[str, str],
+        checkpoints: Checkpoints | None = None,
+        boxing: Boxing | None = None,
     ) -> None:
-        """Without `checkpoints` nothing is kept for an undo."""
+        """Without `checkpoints` nothing is kept for an undo; without `boxing` nothing is confined."""
         self._workspace = workspace
         self._checkpoints = checkpoints
+        self._boxing = boxing
         self._environ = command_environ(environ)
         self._shell = str(BASH if BASH.exists() else "sh")
 
     async def run(self, input: BashInput, room: ToolRoom) -> Outcome:
         argv = (self._shell, "-c", "--", input.command)  # "--": a command may begin with a dash
         command = Command(argv, self._workspace.cwd, self._environ)
-        return await run_command(command, input.timeout, room, self._checkpoints)
+        box = await self._box() if input.sandbox else None
+        return await run_command(command, input.timeout, room, self._checkpoints, box)
 
     def preview(self, input: BashInput) -> None:
         return None
 
+    async def _box(self) -> Box | None:
+        """None where nothing can be confined: then whoever allowed the call knew that."""
+        boxing = self._boxing
+        if boxing is None or not await boxing.is_ready():
+            return None
+        return Box(boxing.sandbox, boxing.profile(self._workspace))
+
 
 async def run_command(
-    command: Command, timeout_ms: int, room: ToolRoom, checkpoints: Checkpoints | None = None
+    command: Command,
+    timeout_ms: int,
+    room: ToolRoom,
+    checkpoints: Checkpoints | None = None,
+    box: Box | None = None,
 ) -> Outcome:
     """Run a command to its end: shown while it runs, ended with all that it started, kept for an undo.
 
-    Without `checkpoints` nothing is kept. Raises: ToolError when it cannot be started.
+    Without `checkpoints` nothing is kept; without `box` it is not confined. Raises: ToolError when it cannot be
+    started.
     """
     output = LiveOutput(room.say)
     try:
-        async with _kept(checkpoints) as coverage:
-            ending = await _ended(command, timeout_ms, output)
+        async with _kept(checkpoints) as coverage, _boxed(box, command) as (started, boxed):
+            ending = await _ended(started, timeout_ms, output)
     except FileNotFoundError as error:
         raise ToolError("the working directory or the program does not exist") from error
     except (OSError, ValueError) as error:
@@ -84,12 +108,23 @@ async def run_command(
     events = tuple(coverage.notices)
     if ending is None:
         told = f"timed out after {timeout_ms} ms and was ended"
-        return Outcome(_with_ending(printed, told), is_error=True, events=events)
-    return Outcome(_with_ending(printed, ending), events=events)
+        return Outcome(_with_ending(printed, told, *boxed.remarks), is_error=True, events=events)
+    words = None if box is None else box.words(printed, has_failed=ending != SUCCESS)
+    remarks = boxed.remarks if words is None else [*boxed.remarks, words]
+    return Outcome(_with_ending(printed, ending, *remarks), events=events)
 
 
 def _kept(checkpoints: Checkpoints | None) -> AbstractAsyncContextManager[Coverage]:
     return nullcontext(Coverage()) if checkpoints is None else checkpoints.around_command()
+
+
+@asynccontextmanager
+async def _boxed(box: Box | None, command: Command) -> AsyncIterator[tuple[Command, Boxed]]:
+    if box is None:
+        yield command, Boxed(command.argv, command.environ)
+        return
+    async with box.around(command) as (confined, boxed):
+        yield confined, boxed
 
 
 async def _ended(command: Command, timeout_ms: int, output: LiveOutput) -> str | None:
@@ -116,7 +151,7 @@ def _told(exit_code: int | None) -> str:
         return f"ended by signal {-exit_code}"
 
 
-def _with_ending(output: str, ending: str) -> str:
-    if not output:
-        return f"(no output)\n[{ending}]"
-    return f"{output.removesuffix(chr(10))}\n[{ending}]"
+def _with_ending(output: str, *remarks: str) -> str:
+    """What was printed, and behind it how it ended and what else is to be said."""
+    printed = output.removesuffix("\n") if output else "(no output)"
+    return "\n".join((printed, *(f"[{remark}]" for remark in remarks)))

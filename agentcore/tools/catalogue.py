@@ -4,15 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentcore.clock import SystemClock
+from agentcore.languages import Languages
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Blobs, Checkpoints, Tool
 from agentcore.tools.ask import AskUserTool
 from agentcore.tools.bash import BashTool
+from agentcore.tools.boxed import Boxing
+from agentcore.tools.code import SessionDiagnostics
 from agentcore.tools.edit import EditTool, MultiEditTool
 from agentcore.tools.editor import FileEditor
 from agentcore.tools.glob import GlobTool
 from agentcore.tools.grep import GrepTool
 from agentcore.tools.ls import LsTool
+from agentcore.tools.lsp import LspTool
 from agentcore.tools.plan import PlanTool
 from agentcore.tools.read import ReadTool
 from agentcore.tools.todo import TodoTool
@@ -68,30 +72,36 @@ def builtin_tools(
     versions: FileVersions | None = None,
     checkpoints: Checkpoints | None = None,
     web: WebAccess | None = None,
+    boxing: Boxing | None = None,
+    languages: Languages | None = None,
 ) -> tuple[Tool, ...]:
     """Make a fresh set, sorted by name.
 
     `environ` is what commands inherit, without the secrets in it; a search service's key in it brings `web_search`.
     `blobs` keeps the pictures that are shown. `versions` is the record of what was read, to be handed over where two
     sets belong to one session. `checkpoints` keeps what files hold before a tool changes them; without it nothing can
-    be undone. `web` is what sessions share of the network.
+    be undone. `web` is what sessions share of the network. `boxing` is what confines commands; without it none is.
+    `languages` is what sessions share of language servers: it brings `lsp`, and what is wrong in a file behind each
+    change of it.
     """
     versions = versions or FileVersions()
     web = web or WebAccess()
     service = chosen(environ)
     editor = FileEditor(workspace, versions, checkpoints)
+    diagnostics = None if languages is None else SessionDiagnostics(workspace, languages)
     return (
         AskUserTool(),
-        BashTool(workspace, environ, checkpoints),
-        EditTool(editor),
+        BashTool(workspace, environ, checkpoints, boxing),
+        EditTool(editor, diagnostics),
         PlanTool(),
         GlobTool(workspace, environ),
         GrepTool(workspace, environ),
         LsTool(workspace),
-        MultiEditTool(editor),
+        *(() if languages is None else (LspTool(workspace, languages),)),
+        MultiEditTool(editor, diagnostics),
         ReadTool(workspace, versions, blobs),
         TodoTool(),
         WebFetchTool(web.web, web.cache, blobs),
         *(() if service is None else (WebSearchTool(web.web, *service),)),
-        WriteTool(editor),
+        WriteTool(editor, diagnostics),
     )

@@ -4,7 +4,8 @@ from functools import partial
 
 from pydantic import Field
 
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports import Diagnostics, Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.tools.code import with_problems
 from agentcore.tools.editor import Change, FileEditor
 from agentcore.tools.inputs import Plain
 from agentcore.tools.matching import replace_text
@@ -50,11 +51,14 @@ class EditTool:
         paths=("file_path",),
     )
 
-    def __init__(self, editor: FileEditor) -> None:
+    def __init__(self, editor: FileEditor, diagnostics: Diagnostics | None = None) -> None:
+        """Without `diagnostics` nothing is said about what is wrong in the file afterwards."""
         self._editor = editor
+        self._diagnostics = diagnostics
 
     async def run(self, input: EditInput, room: ToolRoom) -> Outcome:
-        return _told(await write_in_thread(self._editor.apply, input.file_path, partial(_edited, (input,))))
+        change = await write_in_thread(self._editor.apply, input.file_path, partial(_edited, (input,)))
+        return await with_problems(_told(change), change.real, self._diagnostics)
 
     def preview(self, input: EditInput) -> str | None:
         return self._editor.preview(input.file_path, partial(_edited, (input,), is_hinted=False))
@@ -72,11 +76,14 @@ class MultiEditTool:
         paths=("file_path",),
     )
 
-    def __init__(self, editor: FileEditor) -> None:
+    def __init__(self, editor: FileEditor, diagnostics: Diagnostics | None = None) -> None:
+        """Without `diagnostics` nothing is said about what is wrong in the file afterwards."""
         self._editor = editor
+        self._diagnostics = diagnostics
 
     async def run(self, input: MultiEditInput, room: ToolRoom) -> Outcome:
-        return _told(await write_in_thread(self._editor.apply, input.file_path, partial(_edited, input.edits)))
+        change = await write_in_thread(self._editor.apply, input.file_path, partial(_edited, input.edits))
+        return await with_problems(_told(change), change.real, self._diagnostics)
 
     def preview(self, input: MultiEditInput) -> str | None:
         return self._editor.preview(input.file_path, partial(_edited, input.edits, is_hinted=False))

@@ -44,6 +44,8 @@ class Change:
     """Empty when the text stayed the same."""
     lines: int
     """Of the new text."""
+    real: Path
+    """Resolved."""
 
 
 class FileEditor:
@@ -112,7 +114,7 @@ class FileEditor:
         if len(data) > MAX_WHOLE_BYTES:
             raise ToolError(f"{shown} would be larger than {MAX_WHOLE_BYTES} bytes")
         lines = new.count("\n") + (not new.endswith("\n") and bool(new))
-        return Change(shown, before is None, unified_diff(old, new, shown), lines), data
+        return Change(shown, before is None, unified_diff(old, new, shown), lines, real), data
 
 
 def _find(real: Path) -> Snapshot | None:

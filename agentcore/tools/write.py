@@ -4,7 +4,8 @@ from functools import partial
 
 from pydantic import Field
 
-from agentcore.ports import Outcome, ToolRoom, ToolSpec
+from agentcore.ports import Diagnostics, Outcome, ToolRoom, ToolSpec
+from agentcore.tools.code import with_problems
 from agentcore.tools.editor import FileEditor
 from agentcore.tools.inputs import Plain
 from agentcore.tools.matching import with_newlines_of
@@ -29,14 +30,17 @@ class WriteTool:
         paths=("file_path",),
     )
 
-    def __init__(self, editor: FileEditor) -> None:
+    def __init__(self, editor: FileEditor, diagnostics: Diagnostics | None = None) -> None:
+        """Without `diagnostics` nothing is said about what is wrong in the file afterwards."""
         self._editor = editor
+        self._diagnostics = diagnostics
 
     async def run(self, input: WriteInput, room: ToolRoom) -> Outcome:
         rewrite = partial(_whole, input.content)
         change = await write_in_thread(self._editor.apply, input.file_path, rewrite, create_folders=True)
         verb = "Created" if change.is_new else "Replaced"
-        return Outcome(f"{verb} {change.path} ({change.lines} lines).", display=change.diff or None)
+        outcome = Outcome(f"{verb} {change.path} ({change.lines} lines).", display=change.diff or None)
+        return await with_problems(outcome, change.real, self._diagnostics)
 
     def preview(self, input: WriteInput) -> str | None:
         return self._editor.preview(input.file_path, partial(_whole, input.content))

@@ -6,11 +6,13 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
+from agentcore.app import App
+from agentcore.languages import LanguageState
 from server.bodies import read_body
 from server.openapi import served_bytes
 from server.routes.context import hub_of, respond
 from server.routes.table import Endpoint
-from server.schemas import Health, Info, ProviderInfo, SandboxInfo, TicketAnswer, TicketBody
+from server.schemas import Health, Info, LanguageInfo, ProviderInfo, SandboxInfo, TicketAnswer, TicketBody
 from server.tickets import Tickets
 
 FEATURES = (
@@ -53,12 +55,24 @@ async def info(request: Request) -> Response:
             roots=roots,
             default_model=app.default_model,
             providers=providers,
-            sandbox=SandboxInfo(available=False, why_not="Commands are not confined yet; each one asks."),
+            sandbox=_sandbox(app),
+            lsp=tuple(map(_language, app.language_states())),
             features=FEATURES,
         )
     )
     response.background = BackgroundTask(app.look_nearby)  # after the answer: for whoever asks next
     return response
+
+
+def _sandbox(app: App) -> SandboxInfo:
+    if not app.settings.choices.sandbox.enabled:
+        return SandboxInfo(available=False, why_not="It is switched off in the settings; each command asks.")
+    sandbox = app.sandbox
+    return SandboxInfo(kind=sandbox.kind, available=sandbox.is_available, why_not=sandbox.why_not)
+
+
+def _language(state: LanguageState) -> LanguageInfo:
+    return LanguageInfo(language=state.language, server=state.server, state=state.state, error=state.error)
 
 
 async def openapi(_request: Request) -> Response:

@@ -7,7 +7,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from tests.benchmarks import cancel, commands, connections, deltas, guard, lives, micro, startup, streams, turns
+from tests.benchmarks import (
+    cancel,
+    commands,
+    connections,
+    deltas,
+    guard,
+    lives,
+    micro,
+    sandbox,
+    startup,
+    streams,
+    turns,
+)
 from tests.benchmarks.table import Row, Verdict, render
 
 Measure = Callable[[], list[Row]]
@@ -19,6 +31,7 @@ MEASURES: dict[str, Measure] = {
     "turn": turns.turn,
     "body": turns.body,
     "guard": guard.guard,
+    "sandbox": sandbox.sandbox,
     "command": commands.commands,
     "deltas": deltas.deltas,
     "cancel": cancel.cancel,

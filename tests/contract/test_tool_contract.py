@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 FIELDS = {
     "ask_user": {"questions", "input"},
-    "bash": {"command", "description", "timeout"},
+    "bash": {"command", "description", "timeout", "sandbox"},
     "edit": {"file_path", "old_string", "new_string", "replace_all"},
     "exit_plan_mode": {"plan"},
     "glob": {"pattern", "path"},

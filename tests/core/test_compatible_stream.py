@@ -206,10 +206,10 @@ async def test_a_server_that_keeps_the_connection_after_the_end_holds_no_turn(
 
 
 @needs_recordings
-@pytest.mark.parametrize("mode", ["chunk=byte,pause=0.0003", "chunk=midline,pause=0.03", "chunk=event,pause=0.06"])
+@pytest.mark.parametrize("mode", ["chunk=byte,pause=0.001", "chunk=midline,pause=0.1", "chunk=event,pause=0.2"])
 async def test_a_slow_end_loses_no_counts(replay: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    monkeypatch.setattr(tail, "TAIL_S", 0.1)  # shorter than all of the end, longer than each pause in it
-    monkeypatch.setattr(tail, "CALLS_TAIL_S", 0.1)
+    monkeypatch.setattr(tail, "TAIL_S", 0.35)  # shorter than all of the end, far longer than each pause in it
+    monkeypatch.setattr(tail, "CALLS_TAIL_S", 0.35)
     for name in ("chat-text", "chat-tool"):
         assert described(await collect(replay.url_for(name, mode))) == expected(name)
 

@@ -120,7 +120,9 @@ TABLE = [
     *in_modes(FETCH, ALLOW, ALLOW, ASK, ALLOW, ALLOW, ALLOW, allow=["WebFetch(domain:docs.example.com)"]),
     # 9. the sandbox
     *in_modes(MAKE, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW, sandbox=True),
-    *in_modes(UNSANDBOXED, ASK, ASK, DENY, ASK, DENY, ALLOW, sandbox=True),
+    *in_modes(UNSANDBOXED, ASK, ASK, DENY, ASK, DENY, ASK, sandbox=True),
+    *in_modes(UNSANDBOXED, ASK, ASK, DENY, ASK, DENY, ASK, sandbox=True, allow=M, says=HOOK_ALLOWS),
+    *in_modes(UNSANDBOXED, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW, allow=M),
     *in_modes(EDIT, ASK, ALLOW, DENY, ASK, DENY, ALLOW, sandbox=True),
     # 10. a command that only shows something
     *in_modes(LS, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW),
@@ -154,7 +156,8 @@ def test_the_first_line_that_applies_decides(project, mode, call, rules, says, s
     name, input = call
     tool_call, spec = ToolCall(id="c", name=name, input=input), SPECS[name]
     book, notices = read_rules(rules, Origin("settings.toml"))
-    opinion = judge_call(tool_call, spec, facts_about(tool_call, spec, project), Stance(mode, book, sandbox), says)
+    stance = Stance(mode, book, sandbox_allows=sandbox, is_sandboxed=sandbox)
+    opinion = judge_call(tool_call, spec, facts_about(tool_call, spec, project), stance, says)
     assert opinion.outlook is expected, opinion
     assert opinion.reason
     assert notices == ()

@@ -12,9 +12,9 @@ import pytest
 from anyio.abc import ByteStream
 from pydantic import ValidationError
 
+from agentcore.addresses import is_public
 from agentcore.messages import Image
 from agentcore.ports import Outcome, ToolError, ToolRoom
-from agentcore.tools.web.addresses import is_public
 from agentcore.tools.web.cache import KEPT_S, MAX_BYTES, MAX_PAGES, Page, PageCache
 from agentcore.tools.web.fetch import OUTPUT_BYTES, WebFetchTool
 from agentcore.tools.web.fetching import _PIECE_BYTES, Limits, _Unpacker

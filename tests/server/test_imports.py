@@ -6,6 +6,7 @@ import sys
 FOR_LATER = frozenset(
     {
         "PIL",
+        "agentcore.lsp.room",
         "anthropic",
         "bs4",
         "google.genai",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
+from agentcore.addresses import Address, Allow, Resolver, checked, is_public, resolve
 from agentcore.ports import ToolError
-from agentcore.tools.web.addresses import Address, Allow, Resolver, checked, is_public, resolve
 from agentcore.web_address import WebAddress
 
 if TYPE_CHECKING:

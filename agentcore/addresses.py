@@ -73,7 +73,7 @@ def checked(answers: Sequence[str], allow: Allow) -> list[Address]:
     if not addresses:
         raise ValueError("it has no address")
     if not all(map(allow, addresses)):
-        raise ValueError("it leads to this machine or to a private network, which web tools do not reach")
+        raise ValueError("it leads to this machine or to a private network, which tools do not reach")
     return addresses
 
 

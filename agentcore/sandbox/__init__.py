@@ -1,0 +1,1 @@
+"""Commands confined by what the system has for that, behind one port."""
