@@ -113,6 +113,8 @@ class AgentFactory:
     ) -> Agent:
         """Raises: Unprocessable when two tools have the same name."""
         shared, chosen, history = self._shared, effective.choices, session.history
+        if chosen.durability == "os":
+            session.log.trust_page_cache()
         workspace = self._workspace(session, effective)
         checkpoints = SessionCheckpoints(session.directory, workspace, shared.environ, shared.clock)
         tools, told = self._tools(session, effective, workspace, checkpoints)

@@ -17,6 +17,7 @@ EXIT_CODES = (
     "Exit codes: 0 answered, 1 error, 2 mistake here, 3 refusal, 4 max_tokens, 5 max_turns, 6 budget, 130 interrupted."
 )
 SOUND = "Changes nothing. Exit codes: 0 sound, 1 something was found, 2 mistake here."
+TRIED = "Starts servers of its own, in folders of its own. Exit codes: 0 all held, 1 something did not."
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OR_VARIABLE = f"default: {STATE_VARIABLE}, or the platform's folders"
 EXIT_USAGE = 2
@@ -51,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from server.doctor import main as examine
 
             return examine(arguments.session, as_json=arguments.json, state_dir=arguments.state_dir)
+        if arguments.command == "selfcheck":
+            from agentcore_selfcheck.main import main as check_all
+
+            return check_all()
         raise CannotStart("Say what to do: agentcore serve, or agentcore run -p '…' (agentcore --help lists all).")
     except CannotStart as error:
         print(f"agentcore: {error}", file=sys.stderr)
@@ -75,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(commands.add_parser("config", help="show the settings and where each comes from", allow_abbrev=False))
     _add_hooks(commands.add_parser("hooks", help="list and approve what a repository wants to run", allow_abbrev=False))
     _add_doctor(commands.add_parser("doctor", help="look at a session on disk", allow_abbrev=False, epilog=SOUND))
+    commands.add_parser("selfcheck", help="try the promises on this machine", allow_abbrev=False, epilog=TRIED)
     return parser
 
 

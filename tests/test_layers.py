@@ -184,7 +184,7 @@ def test_agentcore_imports_only_upwards(path: Path) -> None:
     level = layer_of(room)
     for name, line, _ in imports_of(path):
         top, _, rest = name.partition(".")
-        assert top not in WEB | {"server", "agentcore_client"}, f"{path}:{line} knows {name}"
+        assert top not in WEB | {"server", "agentcore_client", "agentcore_selfcheck"}, f"{path}:{line} knows {name}"
         if top != "agentcore" or not rest:
             continue
         other = rest.split(".")[0]
@@ -209,7 +209,7 @@ def test_the_server_knows_the_vocabulary_the_ports_and_the_assembly(path: Path) 
         top, _, rest = name.partition(".")
         if top == "agentcore" and rest:
             assert rest.split(".")[0] in SERVER_MAY, f"{path}:{line} reaches into {name}"
-        if top == "agentcore_client":
+        if top in ("agentcore_client", "agentcore_selfcheck"):
             assert path.name == "cli.py", f"{path}:{line} knows a client"
             assert is_late, f"{path}:{line} loads a client at import"
 
@@ -223,7 +223,10 @@ def test_clients_know_the_vocabulary_alone(path: Path) -> None:
             assert rest.split(".")[0] in CLIENTS_MAY, f"{path}:{line} reaches into {name}"
 
 
-@pytest.mark.parametrize("folder", ["agentcore", "server", "clients/python/agentcore_client"])
+PACKAGES = ("agentcore", "server", "clients/python/agentcore_client", "clients/python/agentcore_selfcheck")
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
 def test_package_roots_hold_a_docstring_and_nothing_else(folder: str) -> None:
     for path in (ROOT / folder).rglob("__init__.py"):
         body = ast.parse(path.read_text()).body

@@ -16,7 +16,7 @@ from tests.daemon import WAIT_S, Daemon
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-RUN, SECOND_TERMINAL, THIRD_TERMINAL, AFTER_A_KILL, TEST, HEADLESS = BLOCKS
+RUN, SECOND_TERMINAL, THIRD_TERMINAL, AFTER_A_KILL, SELFCHECK, TEST, HEADLESS = BLOCKS
 
 
 def environment(daemon: Daemon) -> dict[str, str]:
@@ -26,6 +26,7 @@ def environment(daemon: Daemon) -> dict[str, str]:
 
 def test_the_commands_are_the_ones_that_everything_else_calls() -> None:
     assert "pip install -q . && .venv/bin/agentcore serve" in RUN
+    assert SELFCHECK.strip() == ".venv/bin/agentcore selfcheck"  # tried by tests/clients/test_selfcheck.py
     assert TEST.strip() in (ROOT / ".ci" / "run").read_text()
     assert (ROOT / "README.md").read_text().index("agentcore serve") < 700
 

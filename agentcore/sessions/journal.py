@@ -38,6 +38,8 @@ class Journal:
         self._start = tail.start
         self.size = tail.size
         """Bytes of whole lines so far, over all files: how far a reader may read."""
+        self.waits_for_disk = True
+        """Whether `sync` makes lines survive a power failure, and not the end of this process alone."""
         self._synced = tail.size
         self._broken: str | None = None
 
@@ -120,7 +122,8 @@ class Journal:
             return
         self._check_in_place()
         try:
-            os.fdatasync(self._file if file is None else file)
+            if self.waits_for_disk:
+                os.fdatasync(self._file if file is None else file)
         except OSError as error:
             self._broken = _sentence(error)  # no line is partial, so none is taken back
             raise StorageUnavailable(self._broken) from error

@@ -82,6 +82,10 @@ class JournalLog:
                 return self._last  # any further number would be given out again after the next load
             return self._publish(event, journaled=False)
 
+    def trust_page_cache(self) -> None:
+        """From here on wait for no disk: what is written survives this process, and not a power failure."""
+        self._journal.waits_for_disk = False
+
     def check_writable(self) -> None:
         """Ask before what is only worth doing where it can be journaled. Raises: StorageUnavailable, TakenOver."""
         self._journal.check_writable()

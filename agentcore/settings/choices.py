@@ -67,6 +67,7 @@ class Choices(_Section):
     """Models that stand in for it, in order of preference."""
     max_turns: _Count | None = None
     durability: Literal["full", "os"] = "full"
+    """What is acknowledged survives: a power failure, or (`os`) the end of the server alone."""
     compaction: CompactionStrategy = "summarize"
     """What takes the place of a conversation that has become too long."""
     auto_compact: _Bool = True

@@ -15,7 +15,7 @@ _TABLES = ("permissions", "hooks", "mcp_servers", "tools")
 OF_THE_PROCESS = ("aliases", "lsp", "providers")
 _TOP_KEYS = (*Choices.model_fields, *_TABLES, *OF_THE_PROCESS)
 _PERMISSIONS = (*EFFECTS, "additional_directories")
-_NOT_YET = ("durability", "mcp_servers")
+_NOT_YET = ("mcp_servers",)
 """Keys that are understood, and that nothing in this version follows."""
 
 

@@ -216,3 +216,19 @@ async def test_sync_reaches_the_disk_once_for_all_that_was_emitted(
     await log.sync()
     await log.sync()
     assert len(syncs) == 1
+
+
+async def test_a_log_that_trusts_the_page_cache_waits_for_no_disk_and_still_notices_a_lost_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, syncs = make(tmp_path), []
+    log.trust_page_cache()
+    monkeypatch.setattr(os, "fdatasync", syncs.append)
+    log.emit(Status(busy=True))
+    await log.sync()
+    assert syncs == []
+    [path] = tmp_path.rglob("*.jsonl")
+    path.unlink()
+    log.emit(DONE)
+    with pytest.raises(StorageUnavailable):
+        await log.sync()

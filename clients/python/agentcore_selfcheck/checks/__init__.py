@@ -1,0 +1,1 @@
+"""One promise each, tried from outside."""
