@@ -35,6 +35,7 @@ from agentcore.sessions.records import Begin, Disposition, Note, Prompt
 from agentcore.sessions.store import OpenSession
 from agentcore.sessions.waiting import SHOWN_CHARS, shown
 from agentcore.structured import OutputSchema
+from agentcore.wiretap import listening
 
 __all__ = ["Agent", "Disposition", "Earlier", "Parts", "RunResult", "removed_prompt", "result_of"]
 
@@ -292,11 +293,13 @@ class Agent:
 
     async def run(self) -> RunResult | None:
         """Take the open, claimed run to its end, from wherever the journal says it stands; None when it paused."""
-        return await self._runner.run()
+        with listening(self._parts.tracer()):
+            return await self._runner.run()
 
     async def compact(self) -> str | None:
         """Compact the claimed, idle conversation and return the summary; see `Runner.compact`."""
-        return await self._runner.compact()
+        with listening(self._parts.tracer()):
+            return await self._runner.compact()
 
     # --- undo ---
 

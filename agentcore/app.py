@@ -18,7 +18,7 @@ from agentcore.agent import Agent
 from agentcore.app_config import AppConfig, completed, defaults_of, given_in
 from agentcore.checkpoints.session import prune_all
 from agentcore.clock import SystemClock
-from agentcore.errors import BadRequest, ModeNotAllowed, Unprocessable
+from agentcore.errors import BadRequest, JournalDamaged, ModeNotAllowed, Unprocessable
 from agentcore.events import SessionUpdated, UserMessage
 from agentcore.guard.building import make_scanner
 from agentcore.guard.scanning import Scanner
@@ -42,9 +42,11 @@ from agentcore.settings.sources import Sources
 from agentcore.settings.standing import is_own, read_standing, remove_rule
 from agentcore.tools.own import installed_tools, own_tools
 from agentcore.tools.web.services import KEY_VARIABLES
+from agentcore.tracing.keeping import prune as prune_traces
 
 if TYPE_CHECKING:  # loaded with the first session
     from agentcore.factory import AgentFactory
+    from agentcore.traces import Trace
 
 log = logging.getLogger(__name__)
 
@@ -224,6 +226,20 @@ class App:
         """A session as a file; see SessionStore.export. Taking its pieces blocks. Raises: NotFound, JournalDamaged."""
         return await _in_worker(self._store.export, session_id, size, form, redactor)
 
+    async def trace(self, session_id: str, size: int | None, redactor: Redactor) -> "Trace":
+        """What happened in a session and what was sent to models meanwhile. Raises: NotFound, JournalDamaged."""
+
+        def read() -> "Trace":
+            from agentcore.traces import trace_of  # for those who want to look
+
+            directory = self._store.directory_of(session_id)
+            try:
+                return trace_of(directory, session_id, redactor, size)
+            except OSError as error:
+                raise JournalDamaged(f"The session's journal cannot be read: {error.strerror}.") from error
+
+        return await _in_worker(read)
+
     @property
     def secrets(self) -> frozenset[str]:
         """The keys of providers and search services that this process was started with."""
@@ -281,6 +297,10 @@ class App:
     async def prune_checkpoints(self) -> None:
         """Forget checkpoints that are too old, in all sessions."""
         await _in_worker(lambda: prune_all(self._store.directories(), self.clock.now()))
+
+    async def prune_traces(self) -> None:
+        """Forget traces that are too old, in all sessions."""
+        await _in_worker(lambda: prune_traces(self._store.directories(), self.clock.now()))
 
     async def warm(self) -> None:
         """Load the default provider, so that the first prompt does not wait for it. Raises: ProviderError."""

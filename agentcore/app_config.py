@@ -34,6 +34,8 @@ class AppConfig:
     defaults: Settings = field(default_factory=Settings)
     """For brand-new sessions; the user's settings fill in what is not set here."""
     allow_yolo: bool = False
+    debug: bool = False
+    """Keep what is sent to models, of all sessions that do not say otherwise."""
     hidden: tuple[Path, ...] = ()
     """Further files and folders that are closed to every tool of the model."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))

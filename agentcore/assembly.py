@@ -33,6 +33,7 @@ from agentcore.structured import OutputSchema, StructuredEnding
 from agentcore.surroundings import Surroundings
 from agentcore.turn import Model, SideModel
 from agentcore.walk import Walk
+from agentcore.wiretap import Listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Parts:
     guard: Guard
     surroundings: Surroundings
     expander: Expander
+    tracer: Callable[[], Listener | None]
+    """Who keeps what is sent to models just now."""
 
 
 class Assembly:

@@ -92,6 +92,7 @@ class SessionUpdated(Event):
     max_tokens: int | None = None
     temperature: float | None = None
     system_append: str | None = None
+    trace: bool | None = None
     expires_after_s: float | None = None
     budget: Budget | None = None
     """All limits as they are now."""

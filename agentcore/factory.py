@@ -3,7 +3,7 @@
 Loaded with the first session, so that the start waits for nothing of it. Assembly without logic.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +34,7 @@ from agentcore.permissions.rules import BadRule, Rule, parse_rule
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports import Asker, Checkpoints, Clock, Hooks, Sandbox, SessionSource, Tool
 from agentcore.providers.registry import Providers
+from agentcore.redaction import Redactor
 from agentcore.retry import Patience
 from agentcore.sessions.records import Grant
 from agentcore.sessions.store import OpenSession
@@ -46,6 +47,8 @@ from agentcore.tools.catalogue import WebAccess, builtin_tools
 from agentcore.tools.own import by_name, command_tools
 from agentcore.tools.pdf import whole_pdf_text
 from agentcore.tools.web.cache import PageCache
+from agentcore.tracing.recorder import Recorder
+from agentcore.tracing.requests import FILE_NAME
 from agentcore.turn import SideModel
 from agentcore.within import Places, top_of
 
@@ -156,6 +159,7 @@ class AgentFactory:
             guard=guard,
             surroundings=around.surroundings,
             expander=around.expander,
+            tracer=self._tracer(session),
         )
         agent = Agent(session, parts, source)
         for text in told:
@@ -235,6 +239,17 @@ class AgentFactory:
             has_network=chosen.network,
             domains=chosen.allowed_domains,
         )
+
+    def _tracer(self, session: OpenSession) -> Callable[[], Recorder | None]:
+        shared, history, log = self._shared, session.history, session.log
+        path = session.directory / FILE_NAME
+        recorder = Recorder(path, shared.clock, lambda: log.last_seq, Redactor(shared.secrets))
+
+        def tracer() -> Recorder | None:
+            wanted = history.settings.trace
+            return recorder if (shared.config.debug if wanted is None else wanted) else None
+
+        return tracer
 
     def _candidates_of(self, fallbacks: tuple[str, ...], model: str) -> tuple[Candidate, ...]:
         return tuple(Candidate(*self._shared.providers.named(label)) for label in (model, *fallbacks))

@@ -22,6 +22,8 @@ class Settings(Value):
     max_tokens: int | None = None
     temperature: float | None = None
     system_append: str | None = None
+    trace: bool | None = None
+    """Keep what is sent to models. None: as the server was started."""
     expires_after_s: float | None = None
     budget: Budget | None = None
     budget_step: Budget | None = None

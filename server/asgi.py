@@ -103,6 +103,7 @@ class Application:
         await _guarded("ending what a killed server left running", self.core.end_orphans)
         await _guarded("removing what a killed server had half made", self.core.sweep)
         await _guarded("forgetting old checkpoints", self.core.prune_checkpoints)
+        await _guarded("forgetting old traces", self.core.prune_traces)
 
     async def _warm(self) -> None:
         """Load the default provider ahead of the first prompt; a failure shows when it is used."""
@@ -142,6 +143,7 @@ def core_config(settings: ServerSettings) -> AppConfig:
         model=settings.model,
         defaults=Settings.model_validate({name: value for name, value in chosen.items() if value is not None}),
         allow_yolo=settings.allow_yolo,
+        debug=settings.debug,
         hidden=() if settings.token_file is None else (settings.token_file,),
     )
 

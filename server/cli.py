@@ -48,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from server.hooks import main as approve
 
             return approve(arguments.cwd, allow=arguments.approve, deny=arguments.deny)
+        if arguments.command == "trace":
+            from server.trace import main as tell_trace
+
+            return tell_trace(arguments.session, page=arguments.html, state_dir=arguments.state_dir)
         if arguments.command == "doctor":
             from server.doctor import main as examine
 
@@ -80,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(commands.add_parser("config", help="show the settings and where each comes from", allow_abbrev=False))
     _add_hooks(commands.add_parser("hooks", help="list and approve what a repository wants to run", allow_abbrev=False))
     _add_doctor(commands.add_parser("doctor", help="look at a session on disk", allow_abbrev=False, epilog=SOUND))
+    _add_trace(commands.add_parser("trace", help="show what happened in a session", allow_abbrev=False))
     commands.add_parser("selfcheck", help="try the promises on this machine", allow_abbrev=False, epilog=TRIED)
     return parser
 
@@ -103,7 +108,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--allow-origin", action="append", default=[], metavar="O", help="a web origin that may use the server")
     add("--allow-yolo", action="store_true", help="let sessions run without asking for permissions")
     add("--state-dir", type=Path, metavar="DIR", help=f"discovery files in DIR, sessions in DIR/data ({_OR_VARIABLE})")
-    add("--debug", action="store_true", help="say more on stderr")
+    add("--debug", action="store_true", help="say more on stderr, and keep what is sent to models for traces")
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -135,6 +140,13 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("session", metavar="SESSION", help="its id, a unique prefix of it, or latest")
     add("--json", action="store_true", help="for programs")
+    add("--state-dir", type=Path, metavar="DIR", help=f"sessions in DIR/data ({_OR_VARIABLE})")
+
+
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("session", metavar="SESSION", help="its id, a unique prefix of it, or latest")
+    add("--html", type=Path, metavar="FILE", help="write a page instead, with all that was said")
     add("--state-dir", type=Path, metavar="DIR", help=f"sessions in DIR/data ({_OR_VARIABLE})")
 
 

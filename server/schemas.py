@@ -50,6 +50,8 @@ class SessionSettings(Value):
     temperature: Temperature | None = None
     system_append: Annotated[str, StringConstraints(max_length=100_000)] | None = None
     """Added to the system prompt of the next fresh context."""
+    trace: bool | None = None
+    """Keep what is sent to models for 14 days (`GET …/trace`); default: whether the server runs with --debug."""
     title: Title | None = None
     budget: Budget | None = None
     """What the session may use in all. A limit that is left out keeps its value, null lifts it. One that is reached

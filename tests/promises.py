@@ -286,6 +286,10 @@ PROMISES: dict[str, Promise] = {
         "What was granted, spent, asked or queued stays behind in the original.",
         "core/test_fork.py::test_what_was_spent_granted_and_asked_stays_behind",
     ),
+    "trace-without-secrets": Promise(
+        "What was sent to a model is kept and shown without credentials.",
+        "server/test_trace_http.py::test_neither_the_page_nor_the_file_holds_a_secret",
+    ),
     "export-without-secrets": Promise(
         "An export holds no secret that is known as one.",
         "server/test_export_http.py::test_no_known_secret_leaves",

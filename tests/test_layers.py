@@ -33,6 +33,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "schema_check",
             "schema_input",
             "web_address",
+            "wiretap",
             "within",
         }
     ),
@@ -71,7 +72,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "notes",
         }
     ),
-    frozenset({"providers", "tools", "sessions", "checkpoints", "sandbox", "lsp"}),
+    frozenset({"providers", "tools", "sessions", "checkpoints", "sandbox", "lsp", "tracing"}),
     frozenset(
         {
             "agent",
@@ -92,6 +93,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "factory",
             "mentions",
             "skilled",
+            "traces",
             "surroundings",
         }
     ),

@@ -14,6 +14,7 @@ import anyio
 from agentcore.providers.answers import CLOSE_S, MAX_DOCUMENT_BYTES
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.faults import Faults
+from agentcore.wiretap import Sent, tell
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,8 +41,14 @@ def http_options(endpoint: Endpoint, faults: Faults) -> dict[str, Any]:
         "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=IDLE_S),
         "trust_env": not endpoint.is_local,
         "follow_redirects": False,
-        "event_hooks": {"response": [partial(_refuse, faults)]},
+        "event_hooks": {"request": [_tell], "response": [partial(_refuse, faults)]},
     }
+
+
+async def _tell(request: "httpx2.Request") -> None:
+    """Show what goes out to whoever keeps a trace."""
+    address = str(request.url.copy_with(query=None, username=None, password=None))
+    tell(lambda: Sent(address, dict(request.headers), request.content))
 
 
 async def _refuse(faults: Faults, response: "httpx2.Response") -> None:

@@ -14,6 +14,7 @@ from server.routes import (
     queue,
     rules,
     sessions,
+    trace,
     undo,
 )
 from server.routes.table import Endpoint
@@ -33,6 +34,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *undo.ENDPOINTS,
     *fork.ENDPOINTS,
     *export.ENDPOINTS,
+    *trace.ENDPOINTS,
     *events.ENDPOINTS,
 )
 

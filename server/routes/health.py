@@ -34,6 +34,7 @@ FEATURES = (
     "export",
     "takeover",
     "approvals",
+    "trace",
 )
 
 

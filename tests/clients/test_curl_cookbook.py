@@ -483,6 +483,16 @@ def test_a_fork_is_taken_back_to_a_prompt_and_exported(cook: Cook, session: str,
         cook.run("14-close.sh", forked["id"])
 
 
+def test_what_happened_is_saved_as_a_page(cook: Cook, session: str, tmp_path: Path) -> None:
+    cook.run("04-prompt.sh", session, "remember this")
+    cook.open_request(session)
+    saved = str(tmp_path / "saved.html")
+    assert cook.run("36-trace.sh", session, saved).strip() == saved
+    assert "remember this" in Path(saved).read_text()
+    assert Path(saved).stat().st_mode & 0o777 == 0o600
+    assert cook.json("36-trace.sh", "nobody", saved, exits=22)["code"] == "not_found"
+
+
 def test_a_session_is_taken_over_from_another_server(daemon: Daemon, tmp_path: Path) -> None:
     here = Cook(daemon.url, daemon.token, daemon.cwd)
     session = here.run("02-create-session.sh").strip()

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
+from functools import partial
 
 import anyio
 from anyio import to_thread
@@ -21,6 +22,7 @@ from agentcore.messages import Block, Message, Text, Thinking, ToolCall
 from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.scripted.script import Script, ScriptedTurn, load_script
 from agentcore.usage import Usage
+from agentcore.wiretap import Sent, tell
 
 _NOT_A_PROMPT = (NOTE_TAG, REQUEST_TAG, "<task-notification>", "<hook-feedback>")
 """Texts that the system adds by itself to what a person said."""
@@ -64,6 +66,7 @@ class ScriptedProvider:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamPart]]:
         script = self._script if self._script is not None else await to_thread.run_sync(load_script, request.model)
+        tell(partial(_as_sent, request))
         turn = _summary(script, request.messages)
         if turn is None:
             turn = self._this_time(choose_turn(script, request.messages), request)
@@ -84,6 +87,17 @@ class ScriptedProvider:
             return turn.model_copy(update={"error": None})
         self._failures[request.session] = (place, failed)
         return ScriptedTurn(error=turn.error, ttft_ms=turn.ttft_ms)
+
+
+def _as_sent(request: ModelRequest) -> Sent:
+    """What a real service would be sent, in our own words."""
+    body = {
+        "model": request.model,
+        "system": request.system,
+        "tools": [tool.model_dump(mode="json") for tool in request.tools],
+        "messages": [message.model_dump(mode="json") for message in request.messages],
+    }
+    return Sent("scripted:", {}, to_json(body))
 
 
 def choose_turn(script: Script, messages: Sequence[Message]) -> ScriptedTurn:

@@ -212,6 +212,10 @@ class AsyncSession:
         """The session as a file, without the secrets that are known as such."""
         return await self._transport.send(endpoints.export(self.id, form))
 
+    async def trace(self) -> bytes:
+        """What happened in the session, as one HTML page; with `trace` set also what was sent to the model."""
+        return await self._transport.send(endpoints.trace(self.id))
+
     async def permissions(self) -> tuple[PermissionRequest, ...]:
         """The requests that wait for an answer."""
         return await self._transport.send(endpoints.permissions(self.id))

@@ -208,6 +208,10 @@ class Session:
         """The session as a file, without the secrets that are known as such."""
         return self._transport.send(endpoints.export(self.id, form))
 
+    def trace(self) -> bytes:
+        """What happened in the session, as one HTML page; with `trace` set also what was sent to the model."""
+        return self._transport.send(endpoints.trace(self.id))
+
     def permissions(self) -> tuple[PermissionRequest, ...]:
         """The requests that wait for an answer."""
         return self._transport.send(endpoints.permissions(self.id))

@@ -231,6 +231,10 @@ def export(session: str, form: str) -> Call[bytes]:
     return Call("GET", path_of(session, "export"), bytes, query={"format": form})
 
 
+def trace(session: str) -> Call[bytes]:
+    return Call("GET", path_of(session, "trace"), bytes)
+
+
 def permissions(session: str) -> Call[tuple[PermissionRequest, ...]]:
     path = path_of(session, "permissions")
     return Call("GET", path, lambda content: _reader(_Permissions)(content).permissions)

@@ -275,6 +275,8 @@ class Settings(TypedDict, total=False):
     max_tokens: int
     temperature: float
     system_append: str
+    trace: bool
+    """Keep what is sent to models, for `trace`."""
     budget: "Limits"
 
 

@@ -1,0 +1,51 @@
+"""What happened in a session, and what was sent meanwhile: from its directory, loaded or not. Blocking."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcore.clock import SystemClock
+from agentcore.redaction import Redactor
+from agentcore.sessions.reading import read_lines
+from agentcore.sessions.segments import FILE_NAME as JOURNAL
+from agentcore.sessions.store import SessionStore
+from agentcore.tracing.outline import outline
+from agentcore.tracing.page import render
+from agentcore.tracing.requests import FILE_NAME, read_requests
+from agentcore.tracing.timeline import Node, tell
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Secrets are taken out of it."""
+
+    session: str
+    nodes: list[Node]
+    has_requests: bool
+    """Whether what was sent to models was kept."""
+
+    def lines(self) -> Iterator[str]:
+        """For a terminal."""
+        return outline(self.nodes)
+
+    def page(self) -> Iterator[bytes]:
+        """As HTML, in pieces."""
+        for piece in render(f"Session {self.session}", self.nodes, has_requests=self.has_requests):
+            yield piece.encode()
+
+
+def find_trace(sessions: Path, name: str, redactor: Redactor) -> Trace:
+    """Of a session below the folder `sessions`, by id, unique prefix or `latest`.
+
+    Raises: NotFound, AmbiguousPrefix, OSError.
+    """
+    store = SessionStore(sessions, (Path("/"),), SystemClock())
+    session = store.resolve(name)
+    return trace_of(store.directory_of(session), session, redactor)
+
+
+def trace_of(directory: Path, session: str, redactor: Redactor, size: int | None = None) -> Trace:
+    """Up to byte `size` of its journal. Raises: OSError."""
+    requests = list(read_requests(directory / FILE_NAME))
+    lines = (redactor.line(line) for line in read_lines(directory / JOURNAL, size))
+    return Trace(session, tell(lines, requests), bool(requests))

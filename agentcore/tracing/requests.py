@@ -1,0 +1,90 @@
+"""The requests of a session's trace file, each as what differs from the one before it.
+
+One JSON object a line: `at` (Unix seconds), `after_seq` (the last event before it), `agent` (a subagent's label),
+`address`, `headers`, `head` and `tail` (characters that it begins and ends with as the request before it to that
+address), `text` (what stands between them). So a conversation is kept once, however often it is sent.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+FILE_NAME = "trace.jsonl"
+
+
+class Line(BaseModel):
+    """A request as it stands in the file."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    at: float
+    after_seq: int
+    agent: str | None = None
+    address: str
+    headers: dict[str, str]
+    head: int
+    tail: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it was sent, credentials taken out."""
+
+    at: float
+    after_seq: int
+    agent: str | None
+    address: str
+    headers: dict[str, str]
+    body: str
+
+
+class Deltas:
+    """What was sent to each address, told by what differs from the time before."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, str | None], str] = {}
+
+    def shorten(self, address: str, agent: str | None, body: str) -> tuple[int, int, str]:
+        """How many characters it begins and ends with as the one before it, and what stands between them."""
+        before = self._before.get((address, agent), "")
+        self._before[address, agent] = body
+        head = _same(before, body, min(len(before), len(body)))
+        tail = _same(before[::-1], body[::-1], min(len(before), len(body)) - head)
+        return head, tail, body[head : len(body) - tail]
+
+    def restore(self, line: Line) -> str:
+        before = self._before.get((line.address, line.agent), "")
+        body = before[: line.head] + line.text + before[len(before) - line.tail :]
+        self._before[line.address, line.agent] = body
+        return body
+
+
+def _same(one: str, other: str, most: int) -> int:
+    """How many characters two texts begin with alike, `most` at most; by halving, so that long texts cost little."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def read_requests(path: Path) -> Iterator[Request]:
+    """All of a file, in order; none where there is no file. A line that is cut or broken ends it."""
+    deltas = Deltas()
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for text in file:
+            try:
+                line = Line.model_validate_json(text)
+            except ValidationError:
+                return
+            yield Request(line.at, line.after_seq, line.agent, line.address, line.headers, deltas.restore(line))

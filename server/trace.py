@@ -1,0 +1,38 @@
+"""`agentcore trace SESSION`: what happened in a session on disk, as lines or as a page, with or without a server."""
+
+import os
+import sys
+from pathlib import Path
+
+from agentcore.errors import AgentError, NotFound
+from agentcore.redaction import Redactor
+from agentcore.traces import find_trace
+from server.settings import CannotStart, folders
+from server.terminal import visible
+
+
+def main(session: str, *, page: Path | None, state_dir: Path | None) -> int:
+    """Tell it on stdout, or write it as HTML; return the exit code. Raises: CannotStart."""
+    sessions = folders(state_dir).data / "sessions"
+    try:
+        trace = find_trace(sessions, session, Redactor())
+        if page is not None:
+            _write(page, b"".join(trace.page()))
+            return 0
+    except NotFound as error:
+        told = f"There is no session {session[:80]!r} below {sessions}: give an id, its beginning, or `latest`."
+        raise CannotStart(told) from error
+    except AgentError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"{error.filename or 'The trace'}: {error.strerror}.") from error
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in trace.lines()))
+    return 0
+
+
+def _write(page: Path, content: bytes) -> None:
+    """For this user alone: it may show anything that was said."""
+    file = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(file, "wb") as opened:
+        os.fchmod(file, 0o600)
+        opened.write(content)

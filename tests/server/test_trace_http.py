@@ -1,0 +1,125 @@
+"""`GET …/trace` and `agentcore trace`: what happened, and what was sent, without secrets."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agentcore_client.client import Client
+from tests.daemon import TOKEN, Daemon, running
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-ant-api03-AbCd1234EfGh5678IjKl"
+OWN = 'a key that looks like none é"\\'
+STORY = {
+    "turns": [
+        {"text": "I look.", "tool_calls": [{"name": "bash", "input": {"command": f"echo {KEY} '<b>'"}}]},
+        {"text": "Done."},
+    ]
+}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    root = tmp_path_factory.mktemp("trace")
+    Daemon(root).script("story", STORY)
+    with running(root, "--model", "scripted/story.json", "--allow-yolo", ANTHROPIC_API_KEY=OWN) as daemon:
+        yield daemon
+
+
+def told(served: Daemon, **settings: object) -> str:
+    """A session with a run, told with secrets."""
+    with Client(served.url, served.token) as client:
+        session = client.create_session(mode="yolo", **settings)  # type: ignore[arg-type]  # what is set is the test's
+        assert session.prompt_and_wait(f"use {KEY} and {OWN}!").text == "Done."
+        return session.id
+
+
+def page_of(served: Daemon, session: str) -> str:
+    with Client(served.url, served.token) as client:
+        return client.session(session).trace().decode()
+
+
+def trace_file(served: Daemon, session: str) -> Path:
+    return next(served.state_dir.rglob(session)) / "trace.jsonl"
+
+
+def test_what_is_sent_is_kept_only_where_that_was_asked_for(served: Daemon) -> None:
+    with_it, without = told(served, trace=True), told(served)
+    assert trace_file(served, with_it).stat().st_mode & 0o777 == 0o600
+    assert not trace_file(served, without).exists()
+    assert "sent to scripted:" in page_of(served, with_it)
+    assert "was not kept" in page_of(served, without)
+    assert "I look." in page_of(served, without)  # what happened is told all the same
+
+
+def test_with_debug_it_is_kept_of_every_session_that_does_not_say_no(tmp_path: Path) -> None:
+    Daemon(tmp_path).script("story", STORY)
+    with running(tmp_path, "--model", "scripted/story.json", "--allow-yolo", "--debug") as served:
+        assert trace_file(served, told(served)).exists()
+        assert not trace_file(served, told(served, trace=False)).exists()
+
+
+def test_neither_the_page_nor_the_file_holds_a_secret(served: Daemon) -> None:
+    session = told(served, trace=True)
+    kept = trace_file(served, session).read_text()
+    for text in (page_of(served, session), kept):
+        assert "[redacted]" in text
+        assert KEY not in text
+        assert TOKEN not in text
+        assert "a key that looks like none" not in text
+
+
+async def test_the_page_may_do_nothing_in_a_browser(served: Daemon) -> None:
+    session = told(served)
+    async with served.client() as http:
+        answer = await http.get(f"/v1/sessions/{session}/trace")
+        assert (await http.get("/v1/sessions/nobody/trace")).json()["code"] == "not_found"
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "sandbox" in answer.headers["content-security-policy"]
+    async with httpx.AsyncClient(base_url=served.url) as nobody:
+        assert (await nobody.get(f"/v1/sessions/{session}/trace")).status_code == 401
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed here")
+def test_a_browser_shows_what_belongs_together_in_one(served: Daemon, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    page = tmp_path / "page.html"
+    page.write_text(page_of(served, told(served, trace=True)))
+    quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", *quiet, f"--user-data-dir={tmp_path}/own"]
+    command = [CHROMIUM, *flags, "--dump-dom", page.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert shown.count('<details class="model">') == 2
+    assert shown.count('<details class="tool">') == 1
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+
+
+def test_the_command_line_tells_it_without_a_server(served: Daemon, tmp_path: Path) -> None:
+    session, page = told(served, trace=True), tmp_path / "page.html"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "server.cli", "trace", "--state-dir", str(served.state_dir), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    lines = run(session[:-3]).stdout.splitlines()
+    assert [line.split()[2] for line in lines if " s   " in line][:2] == ["prompt", "model"]
+    assert run("latest", "--html", str(page)).returncode == 0
+    assert "sent to scripted:" in page.read_text()
+    assert KEY not in page.read_text()
+    assert page.stat().st_mode & 0o777 == 0o600
+    missing = run("nobody")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "There is no session 'nobody'" in missing.stderr
+    unwritable = run("latest", "--html", str(tmp_path / "no" / "page.html"))
+    assert unwritable.returncode == 2
+    assert json.dumps(unwritable.stderr).count("Traceback") == 0
