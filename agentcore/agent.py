@@ -7,6 +7,8 @@ the run goes on when the session is loaded again.
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,26 +16,39 @@ import anyio
 from anyio import to_thread
 from pydantic import JsonValue
 
+from agentcore import leftovers
 from agentcore.assembly import Parts
 from agentcore.attachments import PromptBlock
+from agentcore.background.room import Listener
 from agentcore.caps import safe_text
 from agentcore.checkpoints.session import Undoing
-from agentcore.errors import NothingToUndo, Unprocessable
-from agentcore.events import Cleared, Notice, PermissionRequest, QueuedPrompt, QueueUpdate, SessionUpdated, Undone
+from agentcore.errors import NotFound, NothingToUndo, StorageUnavailable, Unprocessable
+from agentcore.events import (
+    Cleared,
+    Notice,
+    PermissionRequest,
+    PermissionResolved,
+    QueuedPrompt,
+    QueueUpdate,
+    SessionUpdated,
+    Undone,
+)
 from agentcore.ids import new_prompt_id, new_run_id
+from agentcore.log_ids import logging_for
+from agentcore.marks import kill_group
 from agentcore.messages import Message, ToolCall
-from agentcore.notes import undo_note
+from agentcore.notes import cut_worktrees_note, undo_note
 from agentcore.origin import Origin
 from agentcore.permissions.rules import parse_rule
-from agentcore.ports import Hooks, SessionSource
+from agentcore.ports.hooks import Hooks, SessionSource
 from agentcore.results import Earlier, RunResult, removed_prompt, result_of
 from agentcore.run import Runner
-from agentcore.session import DeferredCall, Settings, StandingRule, Submission
-from agentcore.sessions.fold import History, OpenRun, accept, begin, keep, updated
+from agentcore.session import BackgroundTask, DeferredCall, Settings, StandingRule, Submission
+from agentcore.sessions.fold import History, OpenRun, accept, begin, forget_unsaid_wake, keep, to_write, updated
 from agentcore.sessions.log import JournalLog
-from agentcore.sessions.records import Begin, Disposition, Note, Prompt
+from agentcore.sessions.records import Begin, Disposition, Note, Prompt, Written
 from agentcore.sessions.store import OpenSession
-from agentcore.sessions.waiting import SHOWN_CHARS, shown
+from agentcore.sessions.waiting import shown
 from agentcore.structured import OutputSchema
 from agentcore.wiretap import listening
 
@@ -58,6 +73,8 @@ class Agent:
         self.attachments = parts.attachments
         self.history: History = session.history
         self._parts = parts
+        forget_unsaid_wake(session.history)
+        session.history.queue.hides_texts = parts.guard.is_on
         if session.history.run is None:
             session.history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
         self._runner = Runner(session, parts, source)
@@ -87,11 +104,6 @@ class Agent:
         """The assistant message being streamed, as far as it was shown."""
         return self._runner.partial
 
-    @property
-    def waits_to_retry(self) -> bool:
-        """A model call failed, and the run waits before it makes it again."""
-        return self._runner.waits_to_retry
-
     # --- state changes ---
 
     def accept(
@@ -112,6 +124,7 @@ class Agent:
             submission=submission,
             after_seq=None if submission is None else self.log.last_seq,
             disposition=disposition,
+            is_unchecked=self._parts.guard.is_on or self._parts.hooks.has_prompt_hooks,
             ts=round(self._parts.clock.now(), 3),
         )
         self.log.record(prompt)
@@ -129,6 +142,19 @@ class Agent:
         self.log.record(record)
         begin(self.history, record)
         self.announce_queue()
+        return True
+
+    def wake(self) -> bool:
+        """Make the telling of background tasks that have ended the open run; whether there is something to tell.
+
+        Raises: StorageUnavailable.
+        """
+        if not self.has_news:
+            return False
+        now = round(self._parts.clock.now(), 3)
+        wake = Prompt(prompt_id=new_prompt_id(), run_id=new_run_id(), text="", is_wake=True, ts=now)
+        self.log.record(wake)
+        accept(self.history, wake)
         return True
 
     def reopen_run(self) -> None:
@@ -152,7 +178,7 @@ class Agent:
     def keep_queued(self, prompt_ids: Sequence[str]) -> None:
         """Let just these prompts of the queue wait, in this order. Raises: KeyError, StorageUnavailable."""
         prompts = [self.history.queue[prompt_id] for prompt_id in prompt_ids]
-        self.log.emit(QueueUpdate(queue=tuple(shown(prompt, SHOWN_CHARS) for prompt in prompts)))
+        self.log.emit(QueueUpdate(queue=self.history.queue.shown(prompts)))
         keep(self.history, prompt_ids, self._parts.clock.now())
 
     def announce_queue(self) -> None:
@@ -165,6 +191,10 @@ class Agent:
     async def check_output(self, text: str) -> str:
         """What the guard makes of a text from outside that is about to become a call's result."""
         return await self._parts.guard.check_output(text)
+
+    async def looked_at(self, text: str) -> str:
+        """What people may be shown of a prompt that no run has begun with: what the guard makes of it."""
+        return await self._parts.guard.check_shown(text)
 
     def submitted(self, submission: Submission) -> Earlier | None:
         """The prompt that came under this key before. Raises: Unprocessable when that was another one."""
@@ -213,13 +243,23 @@ class Agent:
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         self.log.emit(Notice(level=level, code=code, text=text))
 
-    def grant(self, call_id: str, rule: str, *, settled: bool) -> None:
-        """Put a permission rule in force; see SessionGate.grant."""
-        self._parts.gate.grant(call_id, parse_rule(rule), settled=settled)
+    def grant(self, call_id: str, rule: str, *, settled: bool, expires_at: float | None = None) -> None:
+        """Put a permission rule in force, until a Unix time if one is given; see SessionGate.grant."""
+        self._parts.gate.grant(call_id, replace(parse_rule(rule), expires_at=expires_at), settled=settled)
 
-    def adopt(self, rule: str, origin: Origin) -> None:
+    def adopt(self, rule: str, origin: Origin, expires_at: float | None = None) -> None:
         """An allow rule was written into a file of the user's: it is in force, and stands there from now on."""
-        self._parts.gate.standing.adopt(parse_rule(rule, origin))
+        self._parts.gate.standing.adopt(replace(parse_rule(rule, origin), expires_at=expires_at))
+
+    def will_write(self, answer: PermissionResolved) -> None:
+        """The rule of an answer that is in the journal is about to be written down; see `App.persist`."""
+        to_write(self.history, answer)
+
+    def note_written(self, request_id: str) -> None:
+        """It was, or nobody will try again. A journal that does not take this has it written again at the next load."""
+        with suppress(StorageUnavailable):
+            self.log.record(Written(request_id=request_id))
+            self.history.unwritten.pop(request_id, None)
 
     def rules(self) -> tuple[StandingRule, ...]:
         """The permission rules in force, those of files included."""
@@ -236,7 +276,9 @@ class Agent:
     def rule_for(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> str:
         """The narrowest rule that would allow a request's call with this input. Raises: Unprocessable."""
         call = ToolCall(id=request.call_id, name=request.tool_name, input=dict(input))
-        return self._parts.gate.rule_for(call, self._parts.tools[request.tool_name].spec)
+        if request.agent is not None:
+            return self._parts.delegation.rule_for(request, call)
+        return self._parts.gate.rule_for(call, self._parts.toolbox[request.tool_name].spec)
 
     async def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Check an `output_schema` before its prompt is accepted. Raises: BadRequest."""
@@ -244,7 +286,10 @@ class Agent:
 
     def check_input(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> None:
         """Check an input that a person puts in the place of a request's. Raises: Unprocessable."""
-        tool = self._parts.tools.get(request.tool_name)
+        if request.agent is not None:
+            self._parts.delegation.check_input(request, input)
+            return
+        tool = self._parts.toolbox.get(request.tool_name)
         if tool is None:
             raise Unprocessable(f"There is no tool {request.tool_name!r} any more.")
         asked = ToolCall(id=request.call_id, name=request.tool_name, input=request.input)
@@ -283,22 +328,86 @@ class Agent:
         """Say the end of a compaction that the end of a process cut off: the conversation is as it was."""
         self._runner.end_cut_compaction()
 
+    def sweep_worktrees(self) -> tuple[str, ...]:
+        """Remove the worktrees of subagents in which nothing was changed; the paths of the others. Blocking."""
+        return self._parts.delegation.sweep()
+
+    def end_cut_subagents(self, worktrees: Sequence[str] = ()) -> None:
+        """Say the end of what subagents had begun that the end of a process cut off: none of them is gone on with.
+
+        The model learns which of the `worktrees` are theirs.
+        """
+        cut = [
+            path for path in worktrees if path.endswith(tuple(f"-{name}" for name in self.history.subagents.unfinished))
+        ]
+        leftovers.end_subagents(self.history, self.log, self._parts.compaction.strategy)
+        if cut:
+            self.add_note(cut_worktrees_note(cut))
+
     @property
     def hooks(self) -> Hooks:
         return self._parts.hooks
 
+    async def look_for_servers(self) -> None:
+        """Have the servers of tools that the session may use started, and wait for none of them."""
+        await self._parts.servers.look(0)
+
+    @property
+    def awaited_servers(self) -> tuple[str, ...]:
+        """The names of those that its run waits for now, because they are not connected yet."""
+        return self._parts.servers.awaited
+
     def close(self) -> None:
-        """Let go of the session. A run that is still going on leaves the journal as a SIGKILL would."""
+        """Let go of the session. What is still going on leaves the journal as a SIGKILL would."""
+        self._parts.background.forget()
+        self._parts.servers.close()
         self.log.close()
+
+    # --- background tasks ---
+
+    @property
+    def tasks(self) -> tuple[BackgroundTask, ...]:
+        """Those that run, and the last ones that have ended, in the order in which they began."""
+        return self.history.tasks.all
+
+    @property
+    def has_news(self) -> bool:
+        """A background task has ended, and a run is to begin that tells the model."""
+        return self.history.tasks.has_news
+
+    def listen_to_tasks(self, listener: Listener) -> None:
+        """Let `listener` be told of each task that ends, in the step in which it does, until the agent is closed."""
+        self._parts.background.listener = listener
+
+    async def stop_task(self, task_id: str) -> None:
+        """End a background task; one that has ended stays as it is. Raises: NotFound."""
+        if self.history.tasks.find(task_id) is None:
+            raise NotFound(f"There is no background task {task_id[:40]!r} in this session. GET …/tasks lists them.")
+        await self._parts.background.stop(task_id)
+
+    async def stop_tasks(self) -> None:
+        """End all of them, in bounded time, and let nothing begin in the background any more."""
+        await self._parts.background.close()
+
+    def kill_lost_tasks(self) -> None:
+        """Kill what is left of the tasks that were alive when the process that ran them ended. Blocking."""
+        for process in self.history.processes.values():
+            kill_group(process.pid, process.start)
+
+    def lose_tasks(self) -> None:
+        """Say the end of those tasks. Nothing is left of them."""
+        self.history.processes.clear()
+        self._parts.background.lose()
 
     async def run(self) -> RunResult | None:
         """Take the open, claimed run to its end, from wherever the journal says it stands; None when it paused."""
-        with listening(self._parts.tracer()):
+        run = self.open_run
+        with logging_for(self.id, None if run is None else run.prompt.run_id), listening(self._parts.tracer()):
             return await self._runner.run()
 
     async def compact(self) -> str | None:
         """Compact the claimed, idle conversation and return the summary; see `Runner.compact`."""
-        with listening(self._parts.tracer()):
+        with logging_for(self.id), listening(self._parts.tracer()):
             return await self._runner.compact()
 
     # --- undo ---

@@ -19,33 +19,41 @@ from agentcore.app_config import AppConfig, completed, defaults_of, given_in
 from agentcore.checkpoints.session import prune_all
 from agentcore.clock import SystemClock
 from agentcore.errors import BadRequest, JournalDamaged, ModeNotAllowed, Unprocessable
-from agentcore.events import SessionUpdated, UserMessage
+from agentcore.events import Mode, SessionUpdated, UserMessage
 from agentcore.guard.building import make_scanner
 from agentcore.guard.scanning import Scanner
 from agentcore.languages import LanguageState
 from agentcore.limits import limits_from
 from agentcore.marks import kill_orphans
 from agentcore.origin import Origin
-from agentcore.permissions.grants import listed
-from agentcore.ports import Asker, Clock, Sandbox, Tool
+from agentcore.permissions.grants import listed, unexpired
+from agentcore.ports.clock import Clock
+from agentcore.ports.permission import Asker
+from agentcore.ports.sandbox import Sandbox
+from agentcore.ports.tools import Tool
 from agentcore.providers.registry import LOOK_AGAIN_S, Providers
 from agentcore.redaction import Redactor
 from agentcore.retry import Patience
+from agentcore.serving import ServerState
 from agentcore.session import HistoryMessage, Settings, StandingRule, Summary
 from agentcore.sessions.export import ExportFormat
+from agentcore.sessions.records import Written
 from agentcore.sessions.store import OpenSession, SessionStore, project_of
 from agentcore.settings import effective as layers
-from agentcore.settings.approvals import Approval, Approvals, find, look, wanted
+from agentcore.settings.approvals import Approval, Approvals, find, hook_to_approve, look, wanted
 from agentcore.settings.effective import Effective
 from agentcore.settings.private import FILE_NAME, add_allow_rule, project_file, user_file
 from agentcore.settings.sources import Sources
 from agentcore.settings.standing import is_own, read_standing, remove_rule
+from agentcore.telemetry.switch import Switch
+from agentcore.telemetry.wanted import wanted_by
 from agentcore.tools.own import installed_tools, own_tools
 from agentcore.tools.web.services import KEY_VARIABLES
 from agentcore.tracing.keeping import prune as prune_traces
 
 if TYPE_CHECKING:  # loaded with the first session
     from agentcore.factory import AgentFactory
+    from agentcore.telemetry.room import Telemetry
     from agentcore.traces import Trace
 
 log = logging.getLogger(__name__)
@@ -67,13 +75,14 @@ class App:
         loading: Callable[[], AbstractContextManager[None]] = nullcontext,
         tools: Sequence[Tool] = (),
         scanners: Sequence[Scanner] = (),
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         """Raises: BadRequest, ModeNotAllowed and Unprocessable for what was chosen here or in the user's settings, and
         for two tools of one name.
 
         `loading` is entered around the loading of each provider's SDK, in a worker thread. `tools` are the caller's
         own, besides those that installed packages bring; all sessions share them. `scanners` look beside the built-in
-        one of the guard.
+        one of the guard. `telemetry` takes the place of what the OTEL_* variables ask for.
         """
         self.sources = Sources(config.config_dir, config.home, config.roots, config.environ, given_in(config))
         self.settings = everywhere = layers.for_process(self.sources)
@@ -84,7 +93,9 @@ class App:
         self.approvals = Approvals(config.config_dir)
         installed, told = installed_tools()
         self._own_tools = tuple(own_tools(tools, installed).values())
-        self.notices = (*everywhere.notices, *self.providers.notices(), *told)
+        wanted_telemetry = wanted_by(config.environ)
+        self._telemetry = Switch(wanted_telemetry, telemetry)
+        self.notices = (*everywhere.notices, *self.providers.notices(), *told, *wanted_telemetry.notices)
         """What has no effect, or not the effect that was meant, in the user's settings: a sentence each."""
         self._store = SessionStore(config.data_dir / "sessions", config.roots, self.clock)
         keys = self.providers.key_variables
@@ -92,9 +103,13 @@ class App:
         self._patience = patience or Patience()
         self._factory: AgentFactory | None = None
         self._tasks: TaskGroup | None = None
+        self._loading = loading
         self._scanners = tuple(scanners)
         self.default_model = config.model or self.providers.choose()
+        self._closed_modes: Mapping[Mode, str] = {}
+        """Modes that no session may be in, and the file that says so; as it was read last."""
         self.validate(config.defaults)
+        self._closed_modes = everywhere.closed_modes
 
     # --- settings ---
 
@@ -104,13 +119,17 @@ class App:
             self.providers.parse(settings.model)
         if settings.mode == "yolo" and not self.config.allow_yolo:
             raise ModeNotAllowed("Mode yolo is off: start the server with --allow-yolo to permit it.")
+        if (file := self._closed_modes.get(settings.mode)) is not None:
+            raise ModeNotAllowed(f"Mode {settings.mode} is off: {file} turns it off, under `permissions`.")
 
     async def effective(self, cwd: Path) -> Effective:
         """The settings of a session that begins or is loaded now in a folder (resolved); it keeps them.
 
         Raises: Unprocessable for a file of the user's that is wrong.
         """
-        return await _in_worker(layers.for_folder, self.sources, cwd, project_of(cwd))
+        effective = await _in_worker(layers.for_folder, self.sources, cwd, project_of(cwd))
+        self._closed_modes = effective.closed_modes  # of the user's files, so the same in every folder
+        return effective
 
     async def defaults(self, cwd: Path) -> Settings:
         """What a new session in a folder starts from. Raises: Unprocessable."""
@@ -147,6 +166,7 @@ class App:
         with _let_go_if_it_fails(session):
             agent = factory.make(session, effective, scanner, asker, "startup")
             await self._tell(agent, effective)
+            await agent.look_for_servers()
             return agent
 
     async def open(self, session_id: str, asker: Asker | None, *, takeover: bool = False) -> Agent:
@@ -156,12 +176,20 @@ class App:
         """
         session = await _in_worker(partial(self._store.open, session_id, takeover=takeover))
         with _let_go_if_it_fails(session):
+            unwritten = await _in_worker(self._write_late, session)  # first: the settings are read with them
             effective = await self.effective(Path(session.history.meta.cwd))
             factory, scanner = await self._agent_factory(), await self._scanner(effective)
             agent = factory.make(session, effective, scanner, asker, "resume")
             await self._tell(agent, effective)
+            for rule in unwritten:
+                text = f"The rule {rule}, which was allowed for good, could not be written to the settings."
+                agent.notice("warning", "rule_not_persisted", text)
+            await agent.look_for_servers()
             await _in_worker(agent.prune_checkpoints)
             agent.end_cut_compaction()
+            agent.end_cut_subagents(await _in_worker(agent.sweep_worktrees))
+            await _in_worker(agent.kill_lost_tasks)
+            agent.lose_tasks()
             _tell_repaired(agent, session)
             self._leave_yolo(agent)
             return agent
@@ -185,15 +213,20 @@ class App:
         with _let_go_if_it_fails(session):
             agent = factory.make(session, effective, scanner, asker, "fork")
             await self._tell(agent, effective)
+            agent.end_cut_subagents()
+            await agent.look_for_servers()
             _tell_repaired(agent, session)
             self._leave_yolo(agent)
             return agent, message
 
     def _leave_yolo(self, agent: Agent) -> None:
-        """Take a session that was begun elsewhere out of a mode that is off here."""
-        if agent.settings.mode == "yolo" and not self.config.allow_yolo:
+        """Take a session that was begun elsewhere, or before, out of a mode that is off here."""
+        mode = agent.settings.mode
+        file = self._closed_modes.get(mode)
+        if file is not None or (mode == "yolo" and not self.config.allow_yolo):
             agent.update(SessionUpdated(mode="default", by="server"))
-            agent.notice("warning", "mode_not_allowed", "Mode yolo is off on this server: the session is in default.")
+            where = "on this server" if file is None else f"by {file}"
+            agent.notice("warning", "mode_not_allowed", f"Mode {mode} is off {where}: the session is in default.")
 
     async def resolve(self, name: str) -> str:
         return await _in_worker(self._store.resolve, name)
@@ -250,18 +283,38 @@ class App:
         """The bytes of an image or document of a session, loaded or not. Raises: NotFound, KeyError."""
         return await _in_worker(self._store.blob, session_id, blob)
 
-    async def persist(self, agent: Agent, rule: str, *, for_user: bool) -> Origin:
+    async def persist(self, agent: Agent, rule: str, *, for_user: bool, expires_at: float | None = None) -> Origin:
         """Write an allow rule to the user's private settings, and say where. Raises: OSError, Unprocessable."""
         project = project_of(agent.cwd)
         file = self._user_file() if for_user else self._project_file(agent.cwd)
-        await _in_worker(partial(add_allow_rule, file, rule))
+        await _in_worker(partial(add_allow_rule, file, rule, expires_at))
         if for_user:
             return Origin(FILE_NAME, self.config.config_dir)
         return Origin(f"projects/{project}/{FILE_NAME}", agent.cwd)
 
+    def _write_late(self, session: OpenSession) -> list[str]:
+        """Write the rules of answers that the end of a process came before; those that cannot be. Blocking.
+
+        Raises: StorageUnavailable.
+        """
+        failed = []
+        for answer in tuple(session.history.unwritten.values()):
+            for_user, rule = answer.scope == "user", answer.rule or ""
+            file = self._user_file() if for_user else self._project_file(Path(session.history.meta.cwd))
+            try:
+                if answer.expires_at is None or answer.expires_at > self.clock.now():
+                    add_allow_rule(file, rule, answer.expires_at)
+            except (OSError, Unprocessable) as error:
+                log.warning("session %s: a rule could not be written: %s", session.id, error)
+                failed.append(rule)
+            session.log.record(Written(request_id=answer.request_id))
+            session.history.unwritten.pop(answer.request_id)
+        return failed
+
     async def standing_rules(self) -> list[StandingRule]:
         """The rules in the user's own settings, of whatever project. Those of loaded sessions: `Agent.rules`."""
-        return list(listed(await _in_worker(read_standing, self.config.config_dir)))
+        rules = await _in_worker(read_standing, self.config.config_dir)
+        return list(listed(unexpired(rules, self.clock.now())))
 
     async def remove_rule(self, rule: StandingRule) -> bool:
         """Take an allow rule out of the user's own settings; False where it stands in no file that `always` writes to.
@@ -274,7 +327,13 @@ class App:
 
     async def find_approvals(self, folders: Iterable[Path]) -> list[Approval]:
         """What the repositories around these folders want to run, with what was decided about it."""
+        folders, factory = list(folders), await self._agent_factory()
         found, projects = await _in_worker(look, self.sources, folders)
+        known = {one.id for one in found}
+        for folder in folders:
+            for hook in await _in_worker(_skill_hooks, factory, folder):
+                found += [hook] if hook.id not in known else []
+                known.add(hook.id)
         return await _in_worker(self.approvals.states, found, projects)
 
     async def decide_approval(self, folders: Iterable[Path], approval_id: str, *, allow: bool) -> Approval:
@@ -328,7 +387,10 @@ class App:
         await self._agent_factory()
 
     async def close(self) -> None:
+        if self._factory is not None:
+            await self._factory.servers.close()
         await self.providers.close()
+        await self._telemetry.close()
 
     # --- assembly ---
 
@@ -341,12 +403,16 @@ class App:
             await self.sandbox.probe()
             if self.sandbox.why_not is not None:
                 agent.notice("warning", "sandbox_unavailable", f"{self.sandbox.why_not} Each command asks.")
-        states = await _in_worker(self.approvals.states, list(wanted(effective.shared)), ())
+        states = await _in_worker(self._approval_states, effective, agent.cwd)
         if waiting := [one for one in states if one.waits]:
             what = f"{len(waiting)} {'thing waits' if len(waiting) == 1 else 'things wait'}"
             files = ", ".join(dict.fromkeys(one.source for one in waiting))
             text = f"{what} for approval before it runs (hooks and MCP servers of {files}): see agentcore hooks."
             agent.notice("info", "approval_needed", text)
+
+    def _approval_states(self, effective: Effective, cwd: Path) -> list[Approval]:
+        """Blocking."""
+        return self.approvals.states(list(wanted(effective.shared, cwd)), ())
 
     async def _agent_factory(self) -> "AgentFactory":
         """The one of this process; the first call loads it."""
@@ -355,12 +421,19 @@ class App:
         made = await _in_worker(self._make_factory)
         if self._factory is None:  # two first sessions at once share one
             self._factory = made
-            self._start_later(made.languages.serve)
+            if self._tasks is not None:  # else nothing runs here: it is only looked at
+                self._start_later(made.languages.serve)
+            if self._tasks is not None:
+                made.servers.adopt(self._tasks)
         return self._factory
 
     def language_states(self) -> list[LanguageState]:
         """Of the language servers that were wanted until now."""
         return [] if self._factory is None else self._factory.languages.states()
+
+    def server_states(self) -> Sequence[ServerState]:
+        """Of the MCP servers that sessions use."""
+        return () if self._factory is None else self._factory.servers.describe()
 
     def _make_factory(self) -> "AgentFactory":
         """Blocking."""
@@ -380,6 +453,8 @@ class App:
                 environ=self._tool_environ,
                 secrets=self.secrets,
                 later=self._start_later,
+                telemetry=self._telemetry.turn_on(Redactor(self.secrets)),
+                loading=self._loading,
             )
         )
 
@@ -402,6 +477,10 @@ class App:
 
     def _project_file(self, cwd: Path) -> Path:
         return project_file(self.config.config_dir, project_of(cwd))
+
+
+def _skill_hooks(factory: "AgentFactory", folder: Path) -> list[Approval]:
+    return [hook_to_approve(hook, folder) for hook in factory.skill_hooks(folder)]
 
 
 @contextmanager

@@ -9,28 +9,34 @@ from dataclasses import dataclass
 import anyio
 
 from agentcore.attachments import Attachments
+from agentcore.background.room import BackgroundTasks
 from agentcore.budget import DEFAULT_MAX_TURNS, Limits
+from agentcore.budgets import spending_of
 from agentcore.call import Calls
 from agentcore.candidates import Candidate, CoolDowns
 from agentcore.checkpoints.session import SessionCheckpoints
 from agentcore.compaction.compactor import ContextCompactor, Plan, Scene
 from agentcore.context import ModelContext
-from agentcore.events import SessionUpdated
+from agentcore.delegating import Delegation
 from agentcore.expansion import Expander
 from agentcore.guard.guard import Guard
 from agentcore.loop import Loop
 from agentcore.messages import ToolCall
 from agentcore.permissions.gate import SessionGate
-from agentcore.ports import Asker, Clock, Hooks, Tool
+from agentcore.ports.clock import Clock
+from agentcore.ports.hooks import Hooks
+from agentcore.ports.permission import Asker
+from agentcore.ports.servers import NO_SERVERS, Servers
+from agentcore.ports.tools import Tool
 from agentcore.retry import Patience
 from agentcore.session import DeferredCall
-from agentcore.sessions.fold import updated
-from agentcore.sessions.records import BudgetTold, Deferral, Prompt
+from agentcore.sessions.records import Deferral, Prompt
 from agentcore.sessions.segments import pattern_of
 from agentcore.sessions.store import OpenSession
-from agentcore.spending import SessionSpending
+from agentcore.skills_in_use import SkillsInUse
 from agentcore.structured import OutputSchema, StructuredEnding
 from agentcore.surroundings import Surroundings
+from agentcore.toolbox import Toolbox
 from agentcore.turn import Model, SideModel
 from agentcore.walk import Walk
 from agentcore.wiretap import Listener
@@ -41,6 +47,7 @@ class Parts:
     """What an agent is made of besides its session."""
 
     tools: Mapping[str, Tool]
+    """Its own; those of servers are in `toolbox` as well."""
     gate: SessionGate
     candidates_of: Callable[[str], tuple[Candidate, ...]]
     """`provider/model` to that model and the ones that may stand in for it, in order of preference."""
@@ -59,8 +66,17 @@ class Parts:
     guard: Guard
     surroundings: Surroundings
     expander: Expander
+    background: BackgroundTasks
+    delegation: Delegation
+    in_use: SkillsInUse
     tracer: Callable[[], Listener | None]
     """Who keeps what is sent to models just now."""
+    servers: Servers = NO_SERVERS
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """All its tools."""
+        return Toolbox(self.tools, self.servers)
 
 
 class Assembly:
@@ -73,7 +89,7 @@ class Assembly:
         self._side = SideModel(log, history.transcript, history.ledger, clock, patience)
         self._session = session
         self._parts = parts
-        self._context = ModelContext(session, parts.tools, clock, parts.surroundings)
+        self._context = ModelContext(session, parts.toolbox, clock, parts.surroundings, parts.in_use)
         self._stopping = stopping
 
     def calls(self, ending: StructuredEnding | None) -> Calls:
@@ -89,7 +105,7 @@ class Assembly:
             log.record(Deferral(call=deferred, ts=round(now, 3)))
             deferrals.add(deferred)
 
-        tools = {**self._parts.tools, **added}
+        tools = self._parts.toolbox.beside(added)
         parts, transcript, ledger = self._parts, history.transcript, history.ledger
         return Calls(tools, parts.gate, log, transcript, clock, deferrals, defer, ledger, parts.hooks, parts.guard)
 
@@ -148,29 +164,7 @@ class Assembly:
             last_stop=history.last_stop,
             ending=ending,
             hooks=self._parts.hooks,
-            spending=self._spending(),
-        )
-
-    def _spending(self) -> SessionSpending:
-        history, log = self._session.history, self._session.log
-
-        def change(what: SessionUpdated) -> None:
-            log.emit(what)
-            history.settings = updated(history.settings, what)
-
-        def remember(limit: str, amount: float) -> None:
-            log.record(BudgetTold(limit=limit, amount=amount))
-            history.budget_told[limit] = amount
-
-        return SessionSpending(
-            ledger=history.ledger,
-            settings=lambda: history.settings,
-            change=change,
-            log=log,
-            asker=self._parts.asker,
-            warn_at=self._parts.warn_at,
-            told=history.budget_told,
-            remember=remember,
+            spending=spending_of(self._session, self._parts.asker, self._parts.warn_at),
         )
 
 

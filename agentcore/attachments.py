@@ -17,7 +17,8 @@ from agentcore.files import open_regular, opened_folder
 from agentcore.media import MAX_FILE_BYTES, TEXT, check_declared, check_size, keep, kind_of
 from agentcore.messages import Document, Image, Text
 from agentcore.permissions.workspace import OutsideRoots, Workspace
-from agentcore.ports import Blobs, ToolError
+from agentcore.ports.blobs import Blobs
+from agentcore.ports.tools import ToolError
 from agentcore.tools.texts import safe_name
 from agentcore.values import Value
 

@@ -9,6 +9,7 @@ runs beside it finish, and nothing else begin.
 
 from collections import deque
 from collections.abc import Iterator, Sequence, Sized
+from contextlib import nullcontext
 from itertools import count
 
 import anyio
@@ -16,7 +17,9 @@ import anyio
 from agentcore.call import Calls, Ready, Refused
 from agentcore.errors import AgentError, RunFailed
 from agentcore.messages import ToolCall
-from agentcore.ports import Halted, Later
+from agentcore.ports.hooks import Halted
+from agentcore.ports.permission import Later
+from agentcore.walk import Paused
 
 PARALLEL_LIMIT = 8  # the contract's bound on calls side by side
 NOT_STARTED = "interrupted by user"
@@ -113,14 +116,14 @@ def _is_parallel_safe(placed: _Placed) -> bool:
 
 async def _run_side_by_side(calls: Calls, ready: Sequence[_Placed], turn: int, number: int) -> None:
     limiter = anyio.Semaphore(PARALLEL_LIMIT)
-    failures: list[AgentError | Halted] = []
+    failures: list[AgentError | Halted | Paused] = []
 
     async def run_one(position: int, one: Ready) -> None:
-        async with limiter:
+        async with nullcontext() if one.tool.spec.gated_inside else limiter:
             await anyio.lowlevel.checkpoint_if_cancelled()  # a free place is taken though the run was cancelled
             try:
                 await calls.execute(one, turn, number, position)
-            except (AgentError, Halted) as failure:
+            except (AgentError, Halted, Paused) as failure:
                 failures.append(failure)  # carried out of the group below, the first one as it is
 
     async with anyio.create_task_group() as group:

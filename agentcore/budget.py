@@ -35,6 +35,8 @@ class Ledger:
     """The visible text of this run's last assistant message."""
     has_overflowed: bool = False
     """A context of this run did not fit and was compacted: that is done once."""
+    sent_on: int = 0
+    """How often Stop hooks made the run of this prompt go on."""
     known_usd: float = 0.0
     """The sum of the prices that are known, of the session."""
     busy_ms: int = 0
@@ -48,7 +50,7 @@ class Ledger:
     def begin_run(self) -> None:
         self.go_on()
         self.turns, self.turns_before, self.text = 0, 0, ""
-        self.has_overflowed = False
+        self.has_overflowed, self.sent_on = False, 0
 
     def go_on(self) -> None:
         """Begin the run that goes on with a suspended one: it counts its own, and numbers its turns on."""
@@ -90,10 +92,43 @@ class Ledger:
         self._group_ms += more
 
     @property
+    def of_session(self) -> "Ledger":
+        """The totals of the whole session, which a subagent's are part of."""
+        return self
+
+    @property
     def used(self) -> Used:
         """What the session has used of its budget."""
         tokens = self.total.context_tokens
         return Used(usd=self.known_usd, tokens=tokens, time_s=self.busy_ms / 1000, tool_calls=self.tool_calls)
+
+
+@dataclass(slots=True)
+class SubagentLedger(Ledger):
+    """What a subagent spends: it has turns of its own, and everything counts to its session as well."""
+
+    session: Ledger = field(default_factory=Ledger)
+
+    @property
+    def of_session(self) -> Ledger:
+        return self.session
+
+    def spend(self, usage: Usage, cost_usd: float | None) -> None:
+        Ledger.spend(self, usage, cost_usd)
+        self.session.spend(usage, cost_usd)
+
+    def asked_model(self, request_ms: int) -> None:
+        Ledger.asked_model(self, request_ms)
+        self.session.busy_ms += request_ms
+
+    def began_call(self, group: int) -> None:
+        Ledger.began_call(self, group)
+        self.session.tool_calls += 1
+
+    def ended_call(self, duration_ms: int) -> None:
+        before = self.busy_ms
+        Ledger.ended_call(self, duration_ms)
+        self.session.busy_ms += self.busy_ms - before
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

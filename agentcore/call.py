@@ -21,35 +21,23 @@ from agentcore.deferrals import Deferrals
 from agentcore.errors import RunFailed
 from agentcore.events import Notice, Todo, ToolEnd, ToolOutputDelta, ToolStart
 from agentcore.messages import ToolCall
-from agentcore.ports import (
-    NO_GUARD,
-    NO_HOOKS,
-    AfterCall,
-    Allow,
-    BeforeCall,
-    Clock,
-    Deferred,
-    Deny,
-    EventLog,
-    Gate,
-    Halted,
-    Hooks,
-    HookSays,
-    Later,
-    Outcome,
-    OutputGuard,
-    Tool,
-    ToolError,
-    ToolRoom,
-)
+from agentcore.ports.clock import Clock
+from agentcore.ports.guard import NO_GUARD, OutputGuard
+from agentcore.ports.hooks import NO_HOOKS, AfterCall, BeforeCall, Halted, Hooks
+from agentcore.ports.log import EventLog
+from agentcore.ports.permission import Allow, Deny, Gate, HookSays, Later
+from agentcore.ports.tools import Deferred, Outcome, Tool, ToolError, ToolRoom
 from agentcore.session import DeferredCall
 from agentcore.transcript import Transcript
 from agentcore.turn import INTERRUPTED
+from agentcore.walk import Paused
 
 log = logging.getLogger(__name__)
 
 GUARD_GRACE_S = 2.0  # 400 KB of the worst text
 
+SERVER_TOOL = "mcp__"
+"""How the names of servers' tools begin: the only ones that another tool may stand for."""
 _NEAR_NAMES = 3
 _NAME_CHARS = 64  # what vendors allow a tool's name to have
 
@@ -133,6 +121,7 @@ class Calls:
 
     async def can_run_beside_others(self, call: ToolCall) -> bool:
         """Whether the call declares itself parallel-safe, is valid, and waits for nobody."""
+        call = self.meant(call)
         tool = self._tools.get(call.name)
         if tool is None or not tool.spec.parallel_safe:
             return False
@@ -144,6 +133,7 @@ class Calls:
 
         Raises: Halted; RunFailed when a hook put something in its place that is no call.
         """
+        call = self.meant(call)
         if self._tools.get(call.name) is None or call.input is None:
             checked = self._check(call)
             assert isinstance(checked, Refused)
@@ -233,7 +223,7 @@ class Calls:
             self._defer(call, outcome.token)
             self._gate.settled(call)
             await self._log.sync()  # whoever has the token may answer from now on, whatever becomes of this process
-        if heard.is_halt:
+        if heard.is_halt or (isinstance(outcome, Outcome) and outcome.ends_run):
             raise Halted
 
     async def _checked_at_last(self, outcome: Outcome) -> Outcome:
@@ -267,6 +257,16 @@ class Calls:
             truncated=truncated,
         )
         self._close(refused.call, end)
+
+    def meant(self, call: ToolCall) -> ToolCall:
+        """The call of a server's tool that another tool stands for; from here on nobody is told of that one."""
+        tool, input = self._tools.get(call.name), call.input
+        if tool is None or not tool.spec.calls_another or input is None:
+            return call
+        name, inner = input.get("name"), input.get("input", {})
+        if not isinstance(name, str) or not name.startswith(SERVER_TOOL) or not isinstance(inner, dict):
+            return call  # the tool itself says what is wrong
+        return call.model_copy(update={"name": name, "input": inner})
 
     def _check(self, call: ToolCall) -> Ready | Refused:
         tool = self._tools.get(call.name)
@@ -306,6 +306,8 @@ class Calls:
                 return outcome
         except ToolError as error:
             return Outcome(str(error), is_error=True)
+        except Paused:
+            raise  # the process stops: what the call did so far is left as it is
         except Exception:
             log.exception("tool %s failed in call %s", spec.name, ready.call.id)
             return Outcome(f"{spec.name} failed with an internal error; the server's log has the details.", True)
@@ -338,7 +340,7 @@ class Calls:
 
     def _close(self, call: ToolCall, end: ToolEnd) -> None:
         self._log.emit(end)
-        self._ledger.ended_call(end.duration_ms)
+        self._ledger.ended_call(end.worked_ms)
         self._transcript.add_result(end.result())
         self._deferrals.settle(call.id)
         self._gate.settled(call)

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from agentcore.ports import Clock, Provider
+from agentcore.ports.clock import Clock
+from agentcore.ports.models import Provider
 
 
 @dataclass(frozen=True, slots=True)

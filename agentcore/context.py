@@ -5,20 +5,25 @@ takes the request, is journaled and told here before it is sent. Promise: within
 request is the same, so that it hits the provider's cache.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from agentcore.candidates import Candidate
 from agentcore.estimate import tokens_of_fixed
-from agentcore.events import Notice
+from agentcore.events import SUBAGENT_TOOL, Notice
 from agentcore.instructions import system_prompt
 from agentcore.messages import Message
-from agentcore.ports import Clock, ModelRequest, Tool
+from agentcore.ports.clock import Clock
+from agentcore.ports.models import ModelRequest, ToolDefinition
+from agentcore.ports.tools import ToolSpec
 from agentcore.sessions.fold import mended
 from agentcore.sessions.records import Context, Repair
 from agentcore.sessions.store import OpenSession
+from agentcore.skills_in_use import SkillsInUse
 from agentcore.structured import StructuredEnding
+from agentcore.subagents.tool import described
 from agentcore.surroundings import Surroundings
+from agentcore.toolbox import Toolbox
 from agentcore.validator import Validator
 
 
@@ -26,7 +31,12 @@ class ModelContext:
     """Of one conversation, for all of its runs."""
 
     def __init__(
-        self, session: OpenSession, tools: Mapping[str, Tool], clock: Clock, surroundings: Surroundings
+        self,
+        session: OpenSession,
+        tools: Toolbox,
+        clock: Clock,
+        surroundings: Surroundings,
+        in_use: SkillsInUse,
     ) -> None:
         self._session = session.id
         self._log = session.log
@@ -35,25 +45,29 @@ class ModelContext:
         self._tools = tools
         self._clock = clock
         self._surroundings = surroundings
+        self._in_use = in_use
         self._validator = Validator()
+        self._merged: tuple[object, object, tuple[ToolDefinition, ...]] = (None, None, ())
+        """The context's tools and the servers', and what came of both: sorted once, not with each call."""
 
     def request_maker(self, ending: StructuredEnding | None) -> Callable[[Candidate], ModelRequest]:
         """What makes the requests of a run that may end so. Raises: StorageUnavailable."""
         context, settings, transcript = self._context(), self._history.settings, self._history.transcript
-        tools = context.tools if ending is None else ending.with_tool(context.tools)
 
         def make_request(candidate: Candidate) -> ModelRequest:
+            self._tell_of_servers()
+            tools = self._with_servers(context.tools)
             if transcript.attachments.is_too_much:
                 self._leave_old_files_out()
             return ModelRequest(
                 model=candidate.model,
                 system=context.system,
-                tools=tools,
+                tools=tools if ending is None else ending.with_tool(tools),
                 messages=self.sound_messages(),
                 session=self._session,
                 max_tokens=settings.max_tokens,
                 temperature=settings.temperature,
-                effort=settings.effort,
+                effort=self._in_use.effort or settings.effort,
                 encoded=transcript.encoded,
                 blob=self._shown_blob,
                 output_schema=None if ending is None else ending.vendor_schema,
@@ -64,7 +78,7 @@ class ModelContext:
     def fixed_tokens(self) -> int:
         """Estimate of what stands before the messages in every request. Raises: StorageUnavailable."""
         context = self._context()
-        return tokens_of_fixed(context.system, context.tools)
+        return tokens_of_fixed(context.system, self._with_servers(context.tools))
 
     def sound_messages(self) -> tuple[Message, ...]:
         """The transcript as every vendor takes it; what has to be mended for that is journaled and told.
@@ -85,13 +99,35 @@ class ModelContext:
         """What the model is told first; made and journaled once per fresh context."""
         history = self._history
         if history.context is None:
-            around, append = self._surroundings, history.settings.system_append
-            system = system_prompt(Path(history.meta.cwd), self._clock.now(), append, around.said)
-            names = [name for name in sorted(self._tools) if name != "skill" or around.index.has_any_for_model]
-            tools = tuple(self._tools[name].spec.definition() for name in names)
+            around = self._surroundings
+            system = system_prompt(Path(history.meta.cwd), self._clock.now(), around.said)
+            own = self._tools.own
+            names = [name for name in sorted(own) if name != "skill" or around.index.has_any_for_model]
+            tools = tuple(self._definition(own[name].spec) for name in names)
             history.context = Context(system=system, tools=tools)
             self._log.record(history.context)
         return history.context
+
+    def _definition(self, spec: ToolSpec) -> ToolDefinition:
+        if spec.name == SUBAGENT_TOOL:
+            return described(spec, self._surroundings.agents.kinds.values())
+        return spec.definition()
+
+    def _with_servers(self, own: tuple[ToolDefinition, ...]) -> tuple[ToolDefinition, ...]:
+        """The tools of the context with those that servers offer now, sorted: the same while these have not changed."""
+        offered = self._tools.servers.definitions()
+        if not offered:
+            return own
+        if self._merged[0] is not own or self._merged[1] is not offered:
+            taken = {tool.name for tool in own}
+            more = (tool for tool in offered if tool.name not in taken)
+            self._merged = own, offered, tuple(sorted((*own, *more), key=lambda tool: tool.name))
+        return self._merged[2]
+
+    def _tell_of_servers(self) -> None:
+        """Say what has become of servers since the last call, where their tools are taken for the next one."""
+        for notice in self._tools.servers.take_notices():
+            self._log.emit(notice.model_copy(update={"turn": self._history.ledger.turn or None}))
 
     def _leave_old_files_out(self) -> None:
         """The conversation has shown more files than a request can hold: the oldest are no longer shown."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 _SECRET = re.compile(
-    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY|CUSTOM_HEADER|(?:^|_)(?:KEY|PASS|PWD|AUTH|PAT))S?(?:_|$)",
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY|CUSTOM_HEADER|OTLP(?:_[A-Z]+)?_HEADER|(?:^|_)(?:KEY|PASS|PWD|AUTH|PAT))S?(?:_|$)",
     re.IGNORECASE,
 )
 _HAS_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@")

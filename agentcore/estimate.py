@@ -10,7 +10,7 @@ from typing import assert_never
 from pydantic_core import to_json
 
 from agentcore.messages import Block, Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import ToolDefinition
+from agentcore.ports.models import ToolDefinition
 
 CHARS_PER_TOKEN = 4  # the contract's
 RESULT_TOKENS = 8  # the contract's, for what stands around a tool's result

@@ -33,6 +33,10 @@ Scope = Literal["once", "session", "project", "user"]
 RequestKind = Literal["tool", "plan", "question", "budget"]
 CompactionTrigger = Literal["auto", "overflow", "request"]
 CompactionStrategy = Literal["summarize", "keep_recent"]
+TaskKind = Literal["bash", "agent"]
+TaskState = Literal["running", "completed", "failed", "stopped", "lost"]
+SUBAGENT_TOOL = "task"
+"""The tool that begins subagents."""
 WaitingFor = Literal["model", "tool", "permission", "question", "retry", "mcp", "queue", "nothing"]
 
 
@@ -47,7 +51,11 @@ class Event(Value):
     ts: float = 0.0
     """Unix time in seconds."""
     agent: str | None = None
-    """Label of the subagent that it comes from; absent for the main agent."""
+    """Label of the subagent that it comes from (`explore-1`), unique in the session; absent for the main agent.
+
+    The events of a subagent begin with the `user_message` that is its task and names its call (`for_call`). Its turns
+    count from 1; it has no `status` and no `done`: it is over with the `tool_end` of its call, or with the
+    `task_update` of its background task."""
     turn: int | None = None
     """The model call within the run that it belongs to, from 1."""
 
@@ -105,7 +113,8 @@ class QueuedPrompt(Value):
 
     prompt_id: str
     text: str
-    """In `queue_update`, `snapshot` and the list of the queue only its first 500 characters."""
+    """In `queue_update`, `snapshot` and the list of the queue only its first 500 characters; none of them while the
+    guard is on, and at `GET …/queue/{prompt_id}` what the guard lets through."""
     is_cut: bool = False
     """There is more of the text than is shown."""
     attachments: int = 0
@@ -157,6 +166,10 @@ class UserMessage(Event):
     display_text: str | None = None
     """What the person typed, where it differs from the content."""
     source: Literal["prompt", "steer", "notification", "hook"] = "prompt"
+    task_ids: Annotated[tuple[str, ...], Field(exclude_if=lambda ids: not ids)] = ()
+    """The background tasks whose end this tells the model: each is told once."""
+    for_call: str | None = None
+    """The call of the main agent that a subagent works for; on the subagent's first message, which is its task."""
 
     @property
     def typed_text(self) -> str:
@@ -215,6 +228,8 @@ class ModelStart(Event):
     """`provider/model`: the one that is really asked, which may be a fallback."""
     attempt: int = 1
     """Counts within the turn, from 1, over retries and fallback models alike."""
+    beside: Annotated[bool, Field(exclude_if=lambda beside: not beside)] = False
+    """True for the check of a hook: it is paid for, and none of the conversation."""
 
 
 class ModelEnd(Event):
@@ -222,11 +237,15 @@ class ModelEnd(Event):
     turn: int
     stop_reason: str
     """The provider's reason; `failed` when the attempt failed, `interrupted` when it was cancelled."""
+    error_code: str | None = None
+    """How it failed, by the codes of `error`."""
     request_ms: int
     ttft_ms: int | None = None
     """Time to the first part with content; absent when none came."""
     thinking_ms: int | None = None
     """From the request to the first text or tool call, when there was reasoning before it."""
+    beside: Annotated[bool, Field(exclude_if=lambda beside: not beside)] = False
+    """As of its `model_start`."""
 
 
 class TextDelta(Event):
@@ -277,6 +296,8 @@ class UsageReport(Event):
     context_window: int
     """Tokens that the model holds; 128000 where that is not known (then `context_length` of the provider's section in
     the user's settings tells it)."""
+    beside: Annotated[bool, Field(exclude_if=lambda beside: not beside)] = False
+    """As of its `model_start`: then `context_tokens` says nothing about the window of the conversation."""
 
 
 class ToolStart(Event):
@@ -318,6 +339,11 @@ class ToolEnd(Event):
     """Wall time inside the tool, without waiting for permission."""
     truncated: bool = False
 
+    @property
+    def worked_ms(self) -> int:
+        """What of `duration_ms` counts as work of the session: a subagent's is counted call by call as it is done."""
+        return 0 if self.tool_name == SUBAGENT_TOOL else self.duration_ms
+
     def result(self) -> ToolResult:
         """The block that the model gets."""
         return ToolResult(
@@ -332,7 +358,7 @@ class PermissionRequest(Event):
     request_id: str
     kind: RequestKind
     call_id: str
-    """Empty where no call asks: kind `budget`."""
+    """Empty where no call asks: kind `budget`. A subagent's has its label in it then (`explore-1:budget`)."""
     tool_name: str
     input: dict[str, JsonValue]
     """The effective input: what would run. Kind `budget`: `limit` (`usd`, `tokens`, `time_s` or `tool_calls`), its
@@ -346,6 +372,8 @@ class PermissionRequest(Event):
     """What would change: a unified diff, where the tool can tell."""
     expires_at: float | None = None
     """Unix time in seconds."""
+    task_id: str | None = None
+    """The background task that asks: the request lives until that ends, whatever becomes of the run."""
     options: tuple[str, ...] | None = None
     """What one question lets choose from; several questions have theirs in `input.questions`."""
 
@@ -364,6 +392,26 @@ class PermissionResolved(Event):
     """All limits, as the answer to a request of the kind `budget` raised them."""
     answer: JsonValue = None
     updated_input: dict[str, JsonValue] | None = None
+    rule: str | None = None
+    """The allow rule that is in force from now on, where the answer's scope is wider than once."""
+    expires_at: float | None = None
+    """Unix time in seconds from which on `rule` is in force no more; absent: it stays."""
+
+
+class TaskUpdate(Event):
+    """A background task began, or has ended."""
+
+    type: Literal["task_update"] = "task_update"
+    task_id: str
+    """`bg-N`, never used again in this session."""
+    kind: TaskKind
+    """`bash`: a command; `agent`: a subagent."""
+    label: str
+    state: TaskState
+    """`failed` also where a command's exit code was not 0; `stopped` by a person, the model, or the end of the session;
+    `lost`: it was alive when the server ended."""
+    result: str | None = None
+    """What it came to, as the model is told; None while it runs."""
 
 
 class TodoItem(Value):
@@ -389,15 +437,17 @@ class Notice(Event):
     uncompacted), `cut_at_max_tokens` (the answer reached its limit of tokens), `files_left_out` (the oldest pictures
     and documents are no longer shown to the model), `guard_found` (personal data or secrets were kept from the model),
     `hook_failed` (a hook failed, was late or printed what means nothing, and decided nothing), `hook_message` (what a
-    hook tells the user), `hook_stopped` (a hook ended the run), `instructions_ignored` (an instruction file, an import
-    or a skill is left out or cut), `journal_repaired` (a torn last line was cut off),
-    `mention_ignored` (a file that a prompt mentions is not shown to the model),
+    hook tells the user), `hook_stopped` (a hook ended the run), `instructions_ignored` (an instruction file, an import,
+    a skill or an agent is left out or cut), `journal_repaired` (a torn last line was cut off),
+    `mcp_changed` (an MCP server is there, or its tools are others), `mcp_unavailable` (an MCP server cannot be used
+    now), `mention_ignored` (a file that a prompt mentions is not shown to the model),
     `mode_not_allowed` (the session fell back to mode default), `model_cooling_down` (a model that failed lately is
     passed over), `model_failover` (the run goes on with another model), `model_retry` (a model call is made again),
     `prompt_blocked` (a hook or the guard kept a prompt from the model), `refused` (the model would not answer),
     `rule_not_persisted` (what was allowed for good holds for this session alone), `sandbox_unavailable` (commands are
     not confined), `settings_ignored` (something around the session, in a settings file, has no effect or is broken),
-    `skill_aborted` (a skill that a prompt calls was not used),
+    `skill_aborted` (a skill that a prompt calls was not used), `skill_ignored` (something that the head of a skill
+    asks for has no effect),
     `stop_hook_overruled` (a Stop hook has made the run go on often enough),
     `transcript_repaired` (what no vendor takes was mended), `unknown_tool` (the model called a tool that there is
     not)."""
@@ -505,6 +555,7 @@ NumberedEvent: TypeAlias = (
     | PermissionRequest
     | PermissionResolved
     | Todo
+    | TaskUpdate
     | Notice
     | Error
     | Done

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 MAX_WHOLE_BYTES = 16 * 1024 * 1024
 """Files up to here are held in memory, compared by content, and can be edited."""

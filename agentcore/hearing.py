@@ -4,7 +4,7 @@ For one conversation. What SessionStart hooks say is told to the model with the 
 """
 
 from agentcore.events import Error, SessionUpdated, StopReason
-from agentcore.ports import EndedRun, Halted, Heard, Hooks, SessionSource
+from agentcore.ports.hooks import EndedRun, Halted, Heard, Hooks, SessionSource
 from agentcore.sessions.fold import OpenRun, updated
 from agentcore.sessions.store import OpenSession
 
@@ -16,11 +16,17 @@ class Hearing:
         self._hooks = hooks
         self._source = source
         self._is_started = False
+        self._is_put_off = False
+        """The context was begun by a run that hooks hear nothing of: its beginning is still to be heard."""
         self._untold: tuple[str, ...] = ()
 
     def begin_anew(self) -> None:
         """The context was cleared: the next prompt begins a fresh one."""
         self._source, self._is_started, self._untold = "clear", False, ()
+
+    def put_off(self) -> None:
+        """A run begins that nobody prompted: what hooks hear of a fresh context waits for the next prompt."""
+        self._is_put_off = self._is_put_off or self._history.context is None
 
     @property
     def must_hear_prompts(self) -> bool:
@@ -37,6 +43,12 @@ class Hearing:
         untold, self._untold = self._untold, ()
         return Heard(context=(*untold, *heard.context))
 
+    async def steer(self, text: str) -> Heard:
+        """Let hooks hear what is said to the run that is going on, as they hear its prompt. Raises: Halted."""
+        heard = await self._hooks.prompt_submitted(text)
+        self._obey(heard)
+        return heard
+
     async def end(self, run: OpenRun, reason: StopReason, error: Error | None) -> None:
         """Let hooks hear that a run is about to have its `done`."""
         if error is not None:
@@ -48,7 +60,7 @@ class Hearing:
         self._hooks.run_left(self._ended(run, "interrupted"))
 
     async def _start(self) -> None:
-        if self._history.context is not None or self._is_started:
+        if self._is_started or (self._history.context is not None and not self._is_put_off):
             return
         heard = await self._hooks.session_started(self._source)
         self._is_started, self._untold = True, heard.context

@@ -6,7 +6,7 @@ refuses, and the caller starts a new run instead.
 
 from typing import Generic, TypeVar
 
-from agentcore.ports import Steered
+from agentcore.ports.runs import Steered
 
 S = TypeVar("S", bound=Steered)
 

@@ -23,6 +23,17 @@ Platform: {system}
 Date: {date}
 """
 
+_SUBAGENT = """\
+{role}
+
+Your last message is your answer to the agent that gave you the task, and all of your work that it sees. Nobody else \
+reads along: do not ask whether to go on.
+
+Working directory: {cwd}
+Platform: {system}
+Date: {date}
+"""
+
 _INSTRUCTIONS = """\
 
 # Instructions
@@ -59,16 +70,28 @@ class Said:
     instructions: str = ""
     skills: str = ""
     memory: str = ""
+    append: str = ""
+    """From the session's creator; comes last."""
 
 
 NOTHING_SAID = Said()
 
 
-def system_prompt(cwd: Path, now_s: float, append: str | None = None, said: Said = NOTHING_SAID) -> str:
-    """The system prompt; `append` is what the session's creator adds, and comes last."""
-    text = _PROMPT.format(
-        cwd=cwd, system=platform.system().lower(), date=datetime.fromtimestamp(now_s, UTC).date().isoformat()
-    )
+def system_prompt(cwd: Path, now_s: float, said: Said = NOTHING_SAID) -> str:
+    text = _PROMPT.format(**_surroundings(cwd, now_s)) + _people_say(said)
+    return f"{text}\n{said.append}\n" if said.append else text
+
+
+def subagent_prompt(role: str, cwd: Path, now_s: float, said: Said = NOTHING_SAID) -> str:
+    """The system prompt of a subagent; `role` is what its kind is told."""
+    return _SUBAGENT.format(role=role, **_surroundings(cwd, now_s)) + _people_say(said)
+
+
+def _surroundings(cwd: Path, now_s: float) -> dict[str, str]:
+    date = datetime.fromtimestamp(now_s, UTC).date().isoformat()
+    return {"cwd": str(cwd), "system": platform.system().lower(), "date": date}
+
+
+def _people_say(said: Said) -> str:
     parts = ((_INSTRUCTIONS, said.instructions), (_SKILLS, said.skills), (_MEMORY, said.memory))
-    text += "".join(frame.format(text=part) for frame, part in parts if part)
-    return f"{text}\n{append}\n" if append else text
+    return "".join(frame.format(text=part) for frame, part in parts if part)

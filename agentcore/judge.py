@@ -2,27 +2,22 @@
 
 It is shown the user's last prompts and the call, nothing of what files or web pages said: what the conversation was
 talked into does not talk to it. Its calls are announced and paid for like every other. Promise: whatever it says that
-is not a plain yes is an objection.
+is not a plain yes is an objection, and so is a call that it cannot be shown whole.
 """
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import anyio
-
-from agentcore.candidates import Candidate, CoolDowns
+from agentcore.beside import ModelBeside
 from agentcore.caps import cap_output, safe_text
-from agentcore.ids import new_message_id
-from agentcore.messages import Message, Text, ToolCall
-from agentcore.ports import Clock, EventLog, Finished, ModelRequest
-from agentcore.retry import Patience
-from agentcore.turn import SideModel
-from agentcore.walk import Walk
+from agentcore.messages import Text, ToolCall
+from agentcore.ports.models import Finished
 
-SHOWN_BYTES = 20_000
-"""Of a call, and of each prompt: a longer one keeps its head and tail."""
-ANSWER_TOKENS = 1_000  # a sentence, and what a model thinks before it
+CALL_BYTES = 64_000
+"""Of a call as JSON: 10,000 characters, the longest command that is judged at all, have up to six bytes each."""
+PROMPT_BYTES = 20_000
+"""Of each prompt: a longer one keeps its head and tail."""
 
 _SYSTEM = """\
 You check one action of a coding agent before it runs on its user's machine. You see the user's last prompts and the \
@@ -37,54 +32,21 @@ history or settings of the machine, or hides what it does.
 _ANSWER = re.compile(r"\s*(ALLOW|ASK)\b[ \t:.]*\n?(.*)", re.DOTALL)
 _TAGS = re.compile(r"</?(?:prompt|action)\b", re.IGNORECASE)
 _NO_ANSWER = "the model that checked it gave no plain answer"
+_TOO_LONG = "it is too long to be checked by a model"
 _MAX_REASON_CHARS = 300
 
 
 class ModelJudge:
     """Of one session."""
 
-    def __init__(
-        self,
-        side: SideModel,
-        candidates: Callable[[], Sequence[Candidate]],
-        cool_downs: CoolDowns,
-        patience: Patience,
-        log: EventLog,
-        clock: Clock,
-        turn: Callable[[], int],
-    ) -> None:
-        """`candidates` are the session's models of the moment; `turn` is the one whose call is looked at."""
-        self._side = side
-        self._candidates = candidates
-        self._cool_downs = cool_downs
-        self._patience = patience
-        self._log = log
-        self._clock = clock
-        self._turn = turn
+    def __init__(self, beside: ModelBeside) -> None:
+        self._beside = beside
 
     async def objection(self, call: ToolCall, prompts: Sequence[str]) -> str | None:
-        question = Message(id=new_message_id(), role="user", content=(Text(text=_question(call, prompts)),))
-        walk = Walk(
-            model=self._side,
-            candidates=self._candidates(),
-            make_request=lambda candidate: self._request(candidate, question),
-            cool_downs=self._cool_downs,
-            patience=self._patience,
-            stopping=anyio.Event(),
-            log=self._log,
-            clock=self._clock,
-        )
-        return objection_in(await walk.call_beside(self._turn(), self._side, walk.make_request))
-
-    def _request(self, candidate: Candidate, question: Message) -> ModelRequest:
-        return ModelRequest(
-            model=candidate.model,
-            system=_SYSTEM,
-            tools=(),
-            messages=(question,),
-            session=self._log.session,
-            max_tokens=ANSWER_TOKENS,
-        )
+        action = json.dumps({"tool": call.name, "input": call.input or {}}, ensure_ascii=False, indent=1)
+        if len(action.encode(errors="replace")) > CALL_BYTES:
+            return _TOO_LONG
+        return objection_in(await self._beside.answer(_SYSTEM, _question(action, prompts)))
 
 
 def objection_in(finished: Finished) -> str | None:
@@ -99,13 +61,12 @@ def objection_in(finished: Finished) -> str | None:
     return f"the model that checked it says: {reason[:_MAX_REASON_CHARS]}" if reason else "the model objects to it"
 
 
-def _question(call: ToolCall, prompts: Sequence[str]) -> str:
-    action = json.dumps({"tool": call.name, "input": call.input or {}}, ensure_ascii=False, indent=1)
-    told = [f"<prompt>\n{_plain(prompt)}\n</prompt>" for prompt in prompts]
+def _question(action: str, prompts: Sequence[str]) -> str:
+    told = [f"<prompt>\n{_plain(cap_output(prompt, PROMPT_BYTES)[0])}\n</prompt>" for prompt in prompts]
     return "\n".join([*told, f"<action>\n{_plain(action)}\n</action>"])
 
 
 def _plain(text: str) -> str:
-    """Bounded, and with no tag of ours in it."""
-    capped, _ = cap_output(safe_text(text), SHOWN_BYTES)
-    return _TAGS.sub(lambda match: match[0].replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"), capped)
+    """With no tag of ours in it."""
+    mark = "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"
+    return _TAGS.sub(lambda match: match[0].replace("<", mark), safe_text(text))

@@ -7,15 +7,19 @@ from collections.abc import Mapping, Set
 
 from agentcore.batch import NOT_STARTED, close_batch
 from agentcore.call import Calls, Refused
-from agentcore.events import Compacted, CompactionStrategy, ModelEnd, TurnEnd
-from agentcore.ports import EventLog, Tool
+from agentcore.events import Compacted, CompactionStrategy, ModelEnd, PermissionResolved, ToolEnd, TurnEnd
+from agentcore.ports.log import EventLog
+from agentcore.ports.tools import Tool
 from agentcore.sessions.fold import History
+from agentcore.sessions.subagents import Unfinished
 from agentcore.turn import FAILED
 
 UNKNOWN_OUTCOME = (
     "outcome unknown: the server stopped while this ran. It may have taken effect in whole, in part or not at all;"
     " look before you repeat it."
 )
+
+SUBAGENT_GONE = "not run: the server stopped, and its subagent with it"
 
 
 def go_on(history: History, log: EventLog, calls: Calls, tools: Mapping[str, Tool]) -> None:
@@ -51,9 +55,55 @@ def end_compaction(history: History, log: EventLog, strategy: CompactionStrategy
     history.compacting = None
 
 
+def end_subagents(history: History, log: EventLog, strategy: CompactionStrategy) -> None:
+    """End what the subagents of a process that is no more had begun: none of them is gone on with.
+
+    Their requests expire and each of their calls gets a result. Raises: StorageUnavailable.
+    """
+    asked = [request for request in history.pending.values() if request.agent is not None]
+    for request in asked:
+        resolved = PermissionResolved(
+            agent=request.agent,
+            turn=request.turn,
+            request_id=request.request_id,
+            call_id=request.call_id,
+            resolution="expired",
+        )
+        log.emit(resolved)
+        del history.pending[request.request_id]
+        history.resolved[request.request_id] = "expired"
+    for label, one in tuple(history.subagents.unfinished.items()):
+        for event in _ends_of(one, strategy):
+            labelled = event.model_copy(update={"agent": label})
+            log.emit(labelled)
+            history.subagents.follow(label, labelled, is_copy=False)
+
+
+def _ends_of(one: Unfinished, strategy: CompactionStrategy) -> list[ModelEnd | Compacted | ToolEnd | TurnEnd]:
+    """In the order in which they would have come."""
+    turn = one.turn or 1
+    ends: list[ModelEnd | Compacted | ToolEnd | TurnEnd] = []
+    if one.is_calling:
+        ends.append(ModelEnd(turn=turn, stop_reason=FAILED, request_ms=0))
+    if (start := one.compacting) is not None:
+        tokens = start.estimated_tokens
+        ends.append(Compacted(turn=turn, strategy=strategy, ok=False, before_tokens=tokens, after_tokens=tokens))
+    for call in one.calls.values():
+        has_started = call.id in one.started
+        text = UNKNOWN_OUTCOME if has_started else SUBAGENT_GONE
+        ends.append(
+            ToolEnd(
+                turn=turn, call_id=call.id, tool_name=call.name, output=text, is_error=True, cancelled=not has_started
+            )
+        )
+    if one.turn is not None:
+        ends.append(TurnEnd(turn=turn))
+    return ends
+
+
 def _end_model_call(history: History, log: EventLog, turn: int) -> None:
     if history.is_calling:
-        log.emit(ModelEnd(turn=turn, stop_reason=FAILED, request_ms=0))
+        log.emit(ModelEnd(turn=turn, stop_reason=FAILED, request_ms=0, beside=history.is_calling_beside))
         history.is_calling = False
 
 

@@ -8,6 +8,8 @@ from pydantic import JsonValue
 
 from agentcore.usage import LIMITS, MAX_AMOUNT, MAX_COUNT, Budget, LimitName, Used
 
+LEAST_AMOUNT = 1e-9
+"""Of dollars and of seconds, as exact as they are kept."""
 NO_CALL = ""
 """The call of a request about the budget. No call of a model has this id, so no answer is taken for another's."""
 RAISED_BY = ("perm-", "request")
@@ -43,9 +45,11 @@ def shortfall(budget: Budget, step: Budget, used: Used, calls: int) -> Shortfall
     for name in LIMITS:
         amount, need = budget.of(name), _need(name, used.of(name), calls)
         if amount is not None and need is not None and need >= amount:
-            by = step.of(name) or amount
-            raised = amount + by * (math.floor((need - amount) / by) + 1)
-            return Shortfall(name, amount, used.of(name), calls, _bounded(name, raised))
+            by = max(step.of(name) or amount, LEAST_AMOUNT)
+            higher = _bounded(name, amount + by * (math.floor((need - amount) / by) + 1))
+            if higher <= need:  # steps so small that they are lost beside what was used
+                higher = _bounded(name, max(need + by, math.nextafter(need, math.inf)))
+            return Shortfall(name, amount, used.of(name), calls, higher)
     return None
 
 
@@ -57,7 +61,9 @@ def _need(name: LimitName, used: float | int, calls: int) -> float | int | None:
 
 
 def _bounded(name: LimitName, amount: float) -> float | int:
-    return min(int(amount), MAX_COUNT) if name in ("tokens", "tool_calls") else min(round(amount, 9), MAX_AMOUNT)
+    if name in ("tokens", "tool_calls"):
+        return min(int(amount), MAX_COUNT)
+    return min(max(round(amount, 9), LEAST_AMOUNT), MAX_AMOUNT)
 
 
 def raised(budget: Budget, input: Mapping[str, JsonValue]) -> Budget:

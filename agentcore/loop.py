@@ -20,7 +20,9 @@ from agentcore.events import Notice, StopReason, TurnEnd, TurnStart, UserMessage
 from agentcore.ids import new_message_id
 from agentcore.inbox import Inbox
 from agentcore.messages import Message, Text, ToolCall, ToolResult
-from agentcore.ports import NO_HOOKS, Compactor, Ending, EventLog, Halted, Heard, Hooks, Spending
+from agentcore.ports.hooks import NO_HOOKS, Halted, Heard, Hooks
+from agentcore.ports.log import EventLog
+from agentcore.ports.runs import Compactor, Ending, Spending
 from agentcore.stops import OVERFLOW, Next, Verdict, judge
 from agentcore.transcript import Transcript
 from agentcore.turn import CANCELLED, FAILED
@@ -48,7 +50,7 @@ class Loop:
     inbox: Inbox[Any]
     """What the user says meanwhile; shut when the run ends."""
     deliver: Callable[[], Awaitable[None]]
-    """Bring what waits in the inbox into the transcript."""
+    """Bring what waits in the inbox into the transcript, and what else the model has to learn before its next turn."""
     must_suspend: Callable[[], bool]
     """Asked before each turn is counted."""
     spending: Spending
@@ -74,21 +76,25 @@ async def run_loop(loop: Loop) -> StopReason:
         reason = _end_of(loop.last_stop, last)
     elif _is_answered(loop):
         reason = "end_turn"
-    sent_on = 0
     while True:
-        if reason == "end_turn" and await _is_sent_back(loop):
+        if reason == "end_turn" and (await _is_sent_back(loop) or (not loop.inbox and await _is_sent_on(loop))):
             reason = None
-        elif reason == "end_turn" and not loop.inbox and await _is_sent_on(loop, sent_on):
-            reason, sent_on = None, sent_on + 1
         if reason is not None and not (reason == "end_turn" and loop.inbox):
             break
+        was_done = reason == "end_turn"
         await anyio.lowlevel.checkpoint_if_cancelled()  # it may have come during a sync, which hears nothing
         reason = _at_border(loop) or await loop.spending.stop() or _at_border(loop)  # a person may have taken days
         if reason is None:
             await loop.deliver()
-            reason = await _turn(loop)
+            is_done = was_done and _is_last_word(loop)  # nothing that waited was let through
+            reason = "end_turn" if is_done else await _turn(loop)
     loop.inbox.shut()  # in the step of the last look: whoever is refused from now on begins a run instead
     return reason
+
+
+def _is_last_word(loop: Loop) -> bool:
+    last = loop.transcript.last
+    return last is not None and last.role == "assistant"
 
 
 def _at_border(loop: Loop) -> StopReason | None:
@@ -115,8 +121,9 @@ async def _is_sent_back(loop: Loop) -> bool:
     return True
 
 
-async def _is_sent_on(loop: Loop, sent_on: int) -> bool:
+async def _is_sent_on(loop: Loop) -> bool:
     """Whether the user's hooks make the model go on, though it is done; it is told why. Raises: Halted."""
+    sent_on = loop.ledger.sent_on
     heard = await loop.hooks.stopping(_answer(loop), is_continued=sent_on > 0)
     if heard.is_halt:
         raise Halted
@@ -127,6 +134,7 @@ async def _is_sent_on(loop: Loop, sent_on: int) -> bool:
         loop.log.emit(Notice(level="warning", code="stop_hook_overruled", text=text))
         return False
     _say(loop, *heard.context)
+    loop.ledger.sent_on += 1
     return True
 
 
@@ -162,9 +170,17 @@ async def _turn(loop: Loop) -> StopReason | None:
                 reason = verdict.reason
             case Next.FAIL:
                 raise RunFailed(verdict.code, verdict.text)
+    except Paused:
+        reason = _left_open(loop)
+        raise
     finally:
         _end_turn(loop, turn, reason)
     return reason
+
+
+def _left_open(loop: Loop) -> StopReason | None:
+    """How a turn stands that the stopping process leaves: a call that was cut off is closed by who goes on with it."""
+    return "suspended" if loop.transcript.open_calls else None
 
 
 def _end_turn(loop: Loop, turn: int, reason: StopReason | None) -> None:
@@ -204,6 +220,9 @@ async def _finish_turn(loop: Loop) -> StopReason | None:
     reason: StopReason | None = None
     try:
         reason = await _tool_round(loop, turn)
+    except Paused:
+        reason = _left_open(loop)
+        raise
     finally:
         _end_turn(loop, turn, reason)
     return reason
@@ -220,7 +239,7 @@ async def _tool_round(loop: Loop, turn: int) -> StopReason | None:
     await run_batch(loop.calls, turn, loop.inbox)
     if loop.calls.open_calls:
         return "suspended"
-    heard = await loop.hooks.after_batch(_last_batch(loop.transcript))
+    heard = await loop.hooks.after_batch(_last_batch(loop))
     if _is_answered(loop):
         return _unless_halted(heard, "end_turn")
     if heard.context:
@@ -247,8 +266,8 @@ def _unless_halted(heard: Heard, reason: StopReason | None) -> StopReason | None
     return reason
 
 
-def _last_batch(transcript: Transcript) -> list[tuple[ToolCall, ToolResult]]:
+def _last_batch(loop: Loop) -> list[tuple[ToolCall, ToolResult]]:
     """The calls of the last message of the model, with their results."""
-    assistant, results = transcript.messages[-2:]
+    assistant, results = loop.transcript.messages[-2:]
     found = {block.call_id: block for block in results.content if isinstance(block, ToolResult)}
-    return [(call, found[call.id]) for call in assistant.tool_calls]
+    return [(loop.calls.meant(call), found[call.id]) for call in assistant.tool_calls]

@@ -23,30 +23,45 @@ PROC = Path("/proc")
 
 def new_mark() -> str:
     """A mark that no other call has: `<pid>.<start of the process>.<random>`."""
-    return f"{os.getpid()}.{_start_of(os.getpid())}.{secrets.token_hex(16)}"
+    return f"{os.getpid()}.{start_of(os.getpid())}.{secrets.token_hex(16)}"
 
 
 def kill_marked(mark: str) -> None:
     """Kill every process of one call, and what it forks meanwhile. Blocking."""
-    _kill_all(lambda found: found == mark)
+    _kill_all(lambda pid: _mark_of(pid) == mark)
 
 
 def terminate_marked(mark: str, spared: int) -> None:
     """Ask every process of one call but one to end. Blocking."""
     for pid in _process_ids():
         if pid != spared:
-            _signal_if(pid, lambda found: found == mark, signal.SIGTERM)
+            _signal_if(pid, lambda found: _mark_of(found) == mark, signal.SIGTERM)
 
 
 def kill_orphans() -> None:
-    """Kill what servers that are no more left running, but not who asks: it may stem from such a call. Blocking."""
-    _kill_all(_is_orphan, spared=frozenset(_own_line()))
+    """Kill what servers that are no more left running, but not who asks: it may stem from such a call. Blocking.
+
+    A call is a session of its own, so what has no mark and is in the session of a marked process goes with it.
+    """
+    spared = frozenset(_own_line())
+    own = {_session_of(pid) for pid in spared}
+    sessions = {_session_of(pid) for pid in _process_ids() if _is_orphan(_mark_of(pid))} - own - {0}
+    _kill_all(lambda pid: _is_orphan(_mark_of(pid)), spared)
+    if sessions:
+        _kill_all(lambda pid: _session_of(pid) in sessions, spared)
+
+
+def kill_group(leader: int, start: int) -> None:
+    """Kill the process group of a process, if that is still the one that began then. Blocking."""
+    if start and start_of(leader) == start:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
 
 
 def _is_orphan(mark: str) -> bool:
     pid, _, rest = mark.partition(".")
     start = rest.partition(".")[0]
-    return pid.isdigit() and start.isdigit() and _start_of(int(pid)) != int(start)
+    return pid.isdigit() and start.isdigit() and start_of(int(pid)) != int(start)
 
 
 def _own_line() -> Iterator[int]:
@@ -57,7 +72,7 @@ def _own_line() -> Iterator[int]:
         pid = int(next(iter(_stat_of(pid)[1:]), 0))
 
 
-def _kill_all(is_wanted: Callable[[str], bool], spared: frozenset[int] = frozenset()) -> None:
+def _kill_all(is_wanted: Callable[[int], bool], spared: frozenset[int] = frozenset()) -> None:
     for sweep in range(1, SWEEPS + 1):
         if not sum(_signal_if(pid, is_wanted, signal.SIGKILL) for pid in _process_ids() if pid not in spared):
             return
@@ -70,14 +85,14 @@ def _process_ids() -> Iterator[int]:
         yield from (int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208 - half the time of iterdir
 
 
-def _signal_if(pid: int, is_wanted: Callable[[str], bool], number: signal.Signals) -> bool:
+def _signal_if(pid: int, is_wanted: Callable[[int], bool], number: signal.Signals) -> bool:
     """Signal one process, held by its descriptor, so that a reused id cannot hit a stranger."""
-    if not is_wanted(_mark_of(pid)):
+    if not is_wanted(pid):
         return False
     with suppress(ProcessLookupError, PermissionError):
         descriptor = os.pidfd_open(pid)
         try:
-            if is_wanted(_mark_of(pid)):
+            if is_wanted(pid):
                 signal.pidfd_send_signal(descriptor, number)
                 return True
         finally:
@@ -95,7 +110,12 @@ def _mark_of(pid: int) -> str:
     return next((entry[len(key) :].decode(errors="replace") for entry in entries if entry.startswith(key)), "")
 
 
-def _start_of(pid: int) -> int:
+def _session_of(pid: int) -> int:
+    """The session (setsid(2)) of a process; 0 where that cannot be told."""
+    return int(next(iter(_stat_of(pid)[3:]), 0))
+
+
+def start_of(pid: int) -> int:
     """When a process began, in ticks since boot (field 22 of proc(5)); 0 where that cannot be told."""
     return int(next(iter(_stat_of(pid)[19:]), 0))
 

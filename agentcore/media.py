@@ -12,7 +12,7 @@ from agentcore.confined import Bounds, Confinement, TooMuch
 from agentcore.errors import Unprocessable
 from agentcore.images import Picture, sniff_image
 from agentcore.messages import Attachment, Document, Image
-from agentcore.ports import Blobs
+from agentcore.ports.blobs import Blobs
 
 MAX_FILE_BYTES = 20 * 1024 * 1024  # the promise of the API; as base64 it fits a vendor's request of 32 MB
 PDF: Final = "application/pdf"

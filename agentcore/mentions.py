@@ -24,7 +24,9 @@ from agentcore.permissions.decision import Outlook
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.unread import Unread
 from agentcore.permissions.workspace import OutsideRoots, Workspace
-from agentcore.ports import Blobs, Tool, ToolError
+from agentcore.ports.blobs import Blobs
+from agentcore.ports.servers import NO_SERVERS, Servers
+from agentcore.ports.tools import Tool, ToolError
 from agentcore.tools.read import numbered_lines
 from agentcore.tools.ripgrep import Found, Place, search
 from agentcore.tools.texts import decode_start, safe_name
@@ -43,7 +45,7 @@ TAGS = ("file", "folder")
 _MENTION = re.compile(r"(?<![^\s(\[{,;:\"'])@(?:\"([^\"\n]{1,1000})\"|([^\s\"'<>|`*@]{1,1000}))")
 _RANGE = re.compile(r"#L([0-9]{1,9})(?:-L?([0-9]{1,9}))?\Z")
 _RANGE_BEHIND = re.compile(r"#L[0-9]{1,9}(?:-L?[0-9]{1,9})?")
-_SERVER = re.compile(r"[A-Za-z][\w.-]*:")
+_SERVER = re.compile(r"([A-Za-z][\w.-]*):")
 """What a server of tools offers is mentioned by its name and a colon."""
 _TRAILING = ".,;:!?)]}"
 
@@ -56,6 +58,8 @@ class Mention:
     first: int | None = None
     """Line, from 1."""
     last: int | None = None
+    server: str | None = None
+    """Of tools: `path` is then what it calls the resource."""
 
 
 @dataclass(slots=True)
@@ -82,10 +86,16 @@ class Mentions:
     """Of one session."""
 
     def __init__(
-        self, workspace: Workspace, blobs: Blobs, environ: Mapping[str, str], may_read: Callable[[str], bool]
+        self,
+        workspace: Workspace,
+        blobs: Blobs,
+        environ: Mapping[str, str],
+        may_read: Callable[[str], bool],
+        servers: Servers = NO_SERVERS,
     ) -> None:
         """`may_read` says whether the rules let the tool `read` at a path without a question; it blocks."""
         self._workspace = workspace
+        self._servers = servers
         self._blobs = blobs
         self._environ = command_environ(environ)
         self._may_read = may_read
@@ -104,11 +114,14 @@ class Mentions:
             try:
                 shown += await self._show(mention, mentioned)
             except _NotShown as error:
-                mentioned.notices.append(f"@{one_line(mention.path)} is not shown to the model: {error}.")
+                name = mention.path if mention.server is None else f"{mention.server}:{mention.path}"
+                mentioned.notices.append(f"@{one_line(name)} is not shown to the model: {error}.")
         return mentioned
 
     async def _show(self, mention: Mention, mentioned: Mentioned) -> bool:
         """Whether there was something. Raises: _NotShown, StorageUnavailable."""
+        if mention.server is not None:
+            return await self._show_resource(mention, mention.server, mentioned)
         found = await anyio.to_thread.run_sync(self._find, mention.path, abandon_on_cancel=True)
         if found is None:
             return False
@@ -126,6 +139,19 @@ class Mentions:
         mentioned.left_bytes -= len(text.encode())
         mentioned.blocks.append(Text(text=_framed(tag, mention, text)))
         return True
+
+    async def _show_resource(self, mention: Mention, server: str, mentioned: Mentioned) -> bool:
+        """The same for what a server of tools offers."""
+        try:
+            blocks = await self._servers.read(server, mention.path)
+        except ToolError as error:
+            raise _NotShown(str(error).rstrip(".")) from error
+        size = sum(len(block.text.encode()) for block in blocks or () if isinstance(block, Text))
+        if size > mentioned.left_bytes:
+            raise _NotShown(f"the mentions of a prompt may be {MAX_TOTAL_BYTES // 1024} KiB of text together")
+        mentioned.left_bytes -= size
+        mentioned.blocks += blocks or ()
+        return blocks is not None
 
     def _find(self, path: str) -> _Bytes | Place | None:
         """None for what is not there. Blocks. Raises: _NotShown."""
@@ -210,8 +236,9 @@ def _mention(found: re.Match[str], text: str) -> Mention | None:
         path, said = found[1], lines[0] if lines else ""
     else:
         bare = found[2].rstrip(_TRAILING)
-        if _SERVER.match(bare):
-            return None
+        if (server := _SERVER.match(bare)) is not None:
+            uri = bare[server.end() :]
+            return Mention(uri, server=server[1]) if uri else None
         lines = _RANGE.search(bare)
         path, said = (bare[: lines.start()], lines[0]) if lines else (bare, "")
     if not path:

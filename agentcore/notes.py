@@ -37,6 +37,14 @@ def undo_note(undone: Undone) -> str:
     )
 
 
+def cut_worktrees_note(paths: Sequence[str]) -> str:
+    """What the model is told of the work of subagents that the end of the server cut off."""
+    return (
+        "The server stopped while subagents worked apart. What they changed is in git worktrees: "
+        f"{_listed(paths)}. It may be half done, and nothing of it is in the project."
+    )
+
+
 def _listed(paths: Sequence[str]) -> str:
     more = len(paths) - SHOWN_PATHS
     return ", ".join(paths[:SHOWN_PATHS]) + (f" and {more} more" if more > 0 else "")

@@ -5,6 +5,7 @@ have not let through; otherwise a prompt is not lost, whatever cuts its opening 
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from agentcore.candidates import Candidate
 from agentcore.events import Notice, UserMessage
@@ -13,9 +14,11 @@ from agentcore.guard.guard import Clean, Guard, Redacted, Rejected
 from agentcore.hearing import Hearing
 from agentcore.hooks.words import with_context
 from agentcore.notes import with_notes
-from agentcore.ports import EventLog
+from agentcore.ports.log import EventLog
 from agentcore.sessions.fold import History, OpenRun
-from agentcore.surroundings import Surroundings
+from agentcore.skills.kept import used_since
+from agentcore.skills.skill import Skill
+from agentcore.surroundings import Beginning, Surroundings
 from agentcore.turn import window_of
 
 
@@ -37,10 +40,23 @@ class Opening:
         self._guard = guard
 
     async def look_around(self, candidates: Sequence[Candidate]) -> None:
-        """Read what a fresh context begins with; a run that goes on needs its skills. Raises: StorageUnavailable."""
-        is_fresh, window = self._history.context is None, window_of(candidates[0])
-        for notice in await self._surroundings.look(is_fresh=is_fresh, window_tokens=window):
+        """Read what a fresh context begins with, past the guard; a run that goes on needs its skills.
+
+        Raises: StorageUnavailable.
+        """
+        begins = Beginning(window_of(candidates[0]), self._history.settings.system_append or "")
+        fresh = begins if self._history.context is None else None
+        for notice in await self._surroundings.look(fresh, self._guard.check_outputs):
             self._log.emit(notice)
+
+    async def used_skills(self, run: OpenRun) -> list[Skill]:
+        """The skills that a run used which goes on after a crash, as far as they are there."""
+        used = used_since(self._history.transcript.messages, run.message_id)
+        for name, folder in used.items():
+            if name not in self._surroundings.index.skills:  # it came with a file
+                await self._surroundings.come_to(Path(self._history.meta.cwd, folder, "SKILL.md"))
+        skills = self._surroundings.index.skills
+        return [skills[name] for name in used if name in skills]
 
     def as_typed(self, run: OpenRun) -> UserMessage | None:
         """The prompt of a run as it is, for a run that ends before it was opened; None where nobody may be shown it."""
@@ -61,8 +77,15 @@ class Opening:
         return with_notes(with_context(checked, heard.context), notes)
 
     async def of_steer(self, message: UserMessage) -> UserMessage | None:
-        """A message to the run that is going on; None where the guard does not let it through."""
-        return await self._checked(await self._expanded(message))
+        """A message to the run that is going on; None where hooks or the guard do not let it through.
+
+        Raises: Halted, StorageUnavailable.
+        """
+        heard = await self._hearing.steer(message.typed_text)
+        if heard.blocked is not None:
+            return None
+        checked = await self._checked(await self._expanded(message))
+        return None if checked is None else with_context(checked, heard.context)
 
     async def _expanded(self, message: UserMessage) -> UserMessage:
         expanded = await self._expander.expand(message)

@@ -14,10 +14,11 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 import anyio
 from anyio import to_thread
@@ -58,6 +59,14 @@ class Command:
     before what it holds had any time for that."""
 
 
+Around: TypeAlias = Callable[[Command], AbstractAsyncContextManager[Command]]
+"""What is put around a command while it runs: the one to be started in its place. Raises: OSError."""
+
+
+def unconfined(command: Command) -> AbstractAsyncContextManager[Command]:
+    return nullcontext(command)
+
+
 class _Stream:
     """One pipe that a command prints into."""
 
@@ -91,7 +100,14 @@ class _Stream:
             left -= length
 
     def close(self) -> None:
+        """Nothing more is passed on. Who took it is let go of: a reader that was cancelled lives on in the traceback of
+        its cancellation, until the collector comes."""
         self._pipe.close()
+        self._take = _nobody_takes
+
+
+def _nobody_takes(chunk: bytes) -> None:
+    return None
 
 
 class Running:
@@ -107,6 +123,11 @@ class Running:
         pipes = ((process.stdout, take), (process.stderr, take_errors))
         self._streams = [_Stream(pipe, taker) for pipe, taker in pipes if pipe is not None and taker is not None]
         self._exit_fd = _exit_descriptor(process.pid)
+
+    @property
+    def pid(self) -> int:
+        """Of the process that leads the group, and so of the group."""
+        return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
@@ -177,8 +198,8 @@ async def running(command: Command, take: Take, take_errors: Take | None = None)
     """
     mark = new_mark()
     stderr = subprocess.STDOUT if take_errors is None else subprocess.PIPE
-    spawn = _spawn_from_lasting if command.is_boxed else _spawn
-    process = await to_thread.run_sync(spawn, command, mark, stderr)
+    spawn = partial(_spawn, command, mark, stderr)
+    process = await to_thread.run_sync(partial(from_lasting, spawn) if command.is_boxed else spawn)
     child = Running(process, command, mark, take, take_errors)
     try:
         yield child
@@ -187,8 +208,9 @@ async def running(command: Command, take: Take, take_errors: Take | None = None)
             await child.end()
 
 
-def _spawn_from_lasting(command: Command, mark: str, stderr: int) -> subprocess.Popen[bytes]:
-    return _LASTING.submit(_spawn, command, mark, stderr).result()
+def from_lasting(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a process from a thread that stays: a sandbox dies with the thread that started it. Blocking."""
+    return _LASTING.submit(start).result()
 
 
 def _spawn(command: Command, mark: str, stderr: int) -> subprocess.Popen[bytes]:

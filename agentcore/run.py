@@ -6,6 +6,7 @@ happens in a run, it ends with exactly one `done` - unless the process stops, an
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import anyio
 from pydantic import JsonValue
@@ -21,8 +22,10 @@ from agentcore.hearing import Hearing
 from agentcore.ids import new_run_id
 from agentcore.loop import run_loop
 from agentcore.messages import Message
+from agentcore.notifications import notification
 from agentcore.opening import Opening
-from agentcore.ports import Halted, Outcome, SessionSource
+from agentcore.ports.hooks import Halted, SessionSource
+from agentcore.ports.tools import Outcome
 from agentcore.results import RunResult, result_of
 from agentcore.session import DeferredCall
 from agentcore.sessions.fold import OpenRun, begin, end, said
@@ -33,6 +36,8 @@ from agentcore.walk import Paused, Walk
 
 logger = logging.getLogger(__name__)
 
+SERVERS_START_S = 5.0
+"""What a run waits at most for servers of tools that are starting; it goes on without those that take longer."""
 _INTERNAL = Error(code="internal", text="The run failed; the server's log has the details.")
 
 
@@ -44,7 +49,7 @@ class Runner:
         self.log = session.log
         self.history = session.history
         self._parts = parts
-        self._stopping = anyio.Event()
+        self._stopping = parts.delegation.stopping
         self._assembly = Assembly(session, parts, self._stopping)
         self.hearing = Hearing(session, parts.hooks, source)
         self._opening = Opening(
@@ -52,7 +57,6 @@ class Runner:
         )
         self._ending: StructuredEnding | None = None
         self._calls = self._assembly.calls(None)
-        self._walk: Walk | None = None
         self._scope: anyio.CancelScope | None = None
         self._is_suspending = False
         self._has_blocked = False
@@ -70,11 +74,6 @@ class Runner:
         return None if draft is None else draft.message()
 
     @property
-    def waits_to_retry(self) -> bool:
-        """A model call failed, and the run waits before it makes it again."""
-        return self._walk is not None and self._walk.is_pausing
-
-    @property
     def is_suspending(self) -> bool:
         """Somebody wants the run to end at its next border, or wanted it and it did."""
         return self._is_suspending
@@ -89,7 +88,7 @@ class Runner:
     def claim(self) -> None:
         """Make the open run cancellable from now on, before `run` has begun to run."""
         self._scope = anyio.CancelScope()
-        self._is_suspending = False
+        self._parts.delegation.is_suspending = self._is_suspending = False
         self.history.inbox.open()
 
     def interrupt(self) -> None:
@@ -99,7 +98,7 @@ class Runner:
 
     def suspend(self) -> None:
         """Let the run end at its next turn's border, to be gone on with later."""
-        self._is_suspending = True
+        self._parts.delegation.is_suspending = self._is_suspending = True
 
     def pause(self) -> None:
         """Let the run stop at its next turn's border, or at once where it only waits to ask a model again.
@@ -153,12 +152,12 @@ class Runner:
             with scope:
                 candidates = self._parts.candidates_of(self.model)
                 await self._opening.look_around(candidates)
-                self._walk = self._assembly.walk(candidates, None)
-                return await self._assembly.compactor(self._walk).on_request()
+                walk = self._assembly.walk(candidates, None)
+                return await self._assembly.compactor(walk).on_request()
         except Paused:
             return None
         finally:
-            self._scope = self._walk = None
+            self._scope = None
         raise Unprocessable("The compaction was cancelled: the conversation is as it was.")
 
     def end_cut_compaction(self) -> None:
@@ -180,7 +179,7 @@ class Runner:
         except Paused:
             return None
         finally:
-            self._scope = self._walk = None
+            self._scope = None
         if reason == "suspended" and scope.cancel_called:
             reason = "interrupted"
         await self._let_hooks_hear(run, reason, error)
@@ -201,13 +200,18 @@ class Runner:
             candidates = self._parts.candidates_of(self.model)
             self._parts.checkpoints.begin_run(run.prompt.run_id)
             self._parts.guard.begin_run()
+            if run.prompt.is_wake and not run.has_message:
+                self._wake(run)
+            await self._parts.servers.look(SERVERS_START_S)
             if not await self._begin_message(run, candidates):
                 return "blocked", None
-            leftovers.go_on(self.history, self.log, self._calls, self._parts.tools)
+            if (wanted := self._parts.in_use.model) is not None:
+                candidates = self._parts.candidates_of(wanted)
+            leftovers.go_on(self.history, self.log, self._calls, self._parts.toolbox)
             self._ending = ending = ending_of(run.prompt, candidates)
             self._calls = calls = self._assembly.calls(ending)
-            self._walk = walk = self._assembly.walk(candidates, ending)
-            loop = self._assembly.loop(walk, calls, ending, lambda: self._is_suspending, self._deliver)
+            walk = self._assembly.walk(candidates, ending)
+            loop = self._assembly.loop(walk, calls, ending, lambda: self._is_suspending, partial(self._deliver, walk))
             return await run_loop(loop), None
         except ProviderError as error:
             return "error", Error(
@@ -225,11 +229,21 @@ class Runner:
             logger.exception("run %s of session %s failed", run.prompt.run_id, self.id)
             return "error", _INTERNAL
 
+    def _wake(self, run: OpenRun) -> None:
+        """Begin a run with what came of background tasks. Before anything waits: with this message they are told."""
+        self.hearing.put_off()
+        message = notification(self.history.tasks.untold, run.prompt.prompt_id)
+        self._say(message)
+        run.message_id, run.has_message = message.id, True
+
     async def _begin_message(self, run: OpenRun, candidates: Sequence[Candidate]) -> bool:
         """Say what a person prompted; False where it was blocked."""
         message = None if run.has_message else self._opening.as_typed(run)
+        goes_on = self._parts.in_use.begin(run.prompt.prompt_id)
         try:
             await self._opening.look_around(candidates)
+            if run.has_message and not goes_on:
+                self._parts.in_use.recall(await self._opening.used_skills(run))
             if run.has_message:
                 return True
             message = await self._opening.of_prompt(run)
@@ -242,10 +256,10 @@ class Runner:
             return
         self._say(message)
         self.history.notes.clear()
-        run.has_message = True
+        run.message_id, run.has_message = message.id, True
 
-    async def _deliver(self) -> None:
-        """Bring what the user said meanwhile into the transcript."""
+    async def _deliver(self, walk: Walk) -> None:
+        """Bring what the user said meanwhile into the transcript, and what came of background tasks."""
         run, inbox = self.history.run, self.history.inbox
         assert run is not None
         opened: dict[str, UserMessage | None] = {}
@@ -260,6 +274,18 @@ class Runner:
                 self._has_blocked = True
                 self.history.submissions.taken(one.prompt_id)  # this run's end is its own
             run.steered.append(one.prompt_id)
+        if untold := self.history.tasks.untold:
+            self._say(notification(untold))
+        self._follow_skills(walk)
+
+    def _follow_skills(self, walk: Walk) -> None:
+        """Ask the model that a skill has chosen meanwhile; a run with a schema stays with those that it began with,
+        since its answer depends on what they can do."""
+        wanted = self._parts.in_use.model
+        if wanted is not None and self._ending is None:
+            candidates = self._parts.candidates_of(wanted)
+            if walk.candidates[0] != candidates[0]:
+                walk.go_over_to(candidates)
 
     def _say(self, message: UserMessage) -> None:
         self.history.transcript.check_closed()
@@ -275,6 +301,7 @@ class Runner:
             if reason == "suspended":
                 self._keep_place()
             else:
+                self._parts.in_use.end()
                 close_batch(self._calls, self.history.ledger.turn, NOT_STARTED)
         except StorageUnavailable:
             logger.warning("session %s: calls stay open, its journal cannot be written", self.id)

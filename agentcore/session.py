@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agentcore.events import Mode, Unattended
+from agentcore.events import Mode, TaskKind, TaskState, Unattended
 from agentcore.messages import Block
 from agentcore.usage import Budget
 from agentcore.values import Value
@@ -57,6 +57,19 @@ class DeferredCall(Value):
     """Unix time in seconds; without a result by then the call fails."""
 
 
+class BackgroundTask(Value):
+    """Work that goes on beside the conversation, or has ended. Times are Unix seconds."""
+
+    task_id: str
+    kind: TaskKind
+    label: str
+    state: TaskState
+    started: float
+    ended: float | None = None
+    result: str | None = None
+    """What it came to, as the model is told; null while it runs."""
+
+
 class Summary(Value):
     """One line of the session list. Times are Unix seconds."""
 
@@ -81,6 +94,8 @@ class StandingRule(Value):
     """The settings file that it stands in, without its folder; `session` for a grant."""
     session: str | None = None
     """Whose grant it is; it ends with that session."""
+    expires_at: float | None = None
+    """Unix time in seconds: from then on it is in force no more."""
 
 
 class HistoryMessage(Value):

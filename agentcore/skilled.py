@@ -5,7 +5,6 @@ Nothing that is made here knows the agent: a closed session is freed without the
 
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 
 import anyio.to_thread
 
@@ -14,13 +13,12 @@ from agentcore.permissions.decision import Outlook
 from agentcore.permissions.facts import facts_about
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.matching import Subject, is_allowed
-from agentcore.permissions.rulebook import check_allow
-from agentcore.permissions.rules import BadRule, Rule, parse_rule
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Deferred, Tool, ToolError, ToolRoom
+from agentcore.ports.tools import Deferred, Tool, ToolError, ToolRoom
 from agentcore.session import Settings
 from agentcore.skills.expanding import Invocation, Scene, expanded, read_text
 from agentcore.skills.skill import Skill
+from agentcore.skills_in_use import SkillsInUse, rules_of
 
 _EXIT_OK = "\n[exit code 0]"
 _NO_OUTPUT = "(no output)"
@@ -36,6 +34,7 @@ class SkillUse:
         workspace: Workspace,
         gate: SessionGate,
         bash: Tool,
+        in_use: SkillsInUse,
     ) -> None:
         """`bash` runs the commands of skills, as it runs those of the model."""
         self._session = session
@@ -43,14 +42,21 @@ class SkillUse:
         self._workspace = workspace
         self._gate = weakref.ref(gate)  # it knows the tools, and so this
         self._bash = bash
+        self._in_use = in_use
 
     async def by_user(self, invocation: Invocation) -> str:
         """Raises: SkillAborted."""
-        return await expanded(invocation, self._scene(), by_user=True)
+        return await self._used(invocation, by_user=True)
 
     async def by_model(self, invocation: Invocation) -> str:
         """Raises: SkillAborted."""
-        return await expanded(invocation, self._scene(), by_user=False)
+        return await self._used(invocation, by_user=False)
+
+    async def _used(self, invocation: Invocation, *, by_user: bool) -> str:
+        """Raises: SkillAborted."""
+        text = await expanded(invocation, self._scene(), by_user=by_user)
+        self._in_use.take(invocation.skill)
+        return text
 
     def _scene(self) -> Scene:
         return Scene(
@@ -89,17 +95,6 @@ class SkillUse:
             raise ToolError(outcome.output[-500:])
         printed = outcome.output.removesuffix(_EXIT_OK)
         return "" if printed == _NO_OUTPUT else printed
-
-
-def rules_of(skill: Skill) -> tuple[Rule, ...]:
-    """What a skill of the user's own allows while it is used. What is no rule allows nothing."""
-    rules: list[Rule] = []
-    for text in skill.allowed_tools:
-        with suppress(BadRule):
-            rule = parse_rule(text, skill.origin)
-            check_allow(rule)
-            rules.append(rule)
-    return tuple(rules)
 
 
 async def _read(skill: Skill) -> str:

@@ -14,7 +14,8 @@ from agentcore.events import Notice, SessionUpdated
 from agentcore.limits import NO_CALL, Shortfall, nearly_reached, raised, shortfall
 from agentcore.messages import ToolCall
 from agentcore.permissions.gate import digest_of
-from agentcore.ports import Ask, Asker, EventLog, Later
+from agentcore.ports.log import EventLog
+from agentcore.ports.permission import Ask, Asker, Later
 from agentcore.session import Settings
 from agentcore.usage import Budget, LimitName
 

@@ -16,7 +16,8 @@ from agentcore.caps import bounded_input
 from agentcore.confined import Bounds, Confinement, TooMuch
 from agentcore.errors import BadRequest, RunFailed, Unprocessable
 from agentcore.messages import Message, ToolResult
-from agentcore.ports import Outcome, ToolDefinition, ToolRoom, ToolSpec
+from agentcore.ports.models import ToolDefinition
+from agentcore.ports.tools import Outcome, ToolRoom, ToolSpec
 
 FINAL_ANSWER = "final_answer"
 MAX_SCHEMA_BYTES = 64 * 1024

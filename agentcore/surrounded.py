@@ -12,10 +12,12 @@ from agentcore.memory import Memory, NoteScope
 from agentcore.mentions import Mentions, may_read_by
 from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Tool
+from agentcore.ports.servers import NO_SERVERS, Servers
+from agentcore.ports.tools import Tool
 from agentcore.sessions.store import OpenSession, project_of
 from agentcore.skilled import SkillUse
 from agentcore.skills.skill import SkillIndex
+from agentcore.skills_in_use import SkillsInUse
 from agentcore.surroundings import Surroundings
 from agentcore.tools.memory import MemoryTool
 from agentcore.tools.skill import SkillTool
@@ -36,10 +38,12 @@ def surrounded(
     workspace: Workspace,
     gate: SessionGate,
     tools: Mapping[str, Tool],
+    in_use: SkillsInUse,
     *,
     memory_folder: Path,
     secrets: frozenset[str],
     environ: Mapping[str, str],
+    servers: Servers = NO_SERVERS,
 ) -> Surrounded:
     """For one session. `tools` are its others: a skill's commands and what is mentioned pass them and their gate."""
     folders: dict[NoteScope, Path] = {
@@ -49,10 +53,10 @@ def surrounded(
     memory = Memory(folders, tuple(secrets))
     surroundings = Surroundings(places, memory)
     index = _index_of(surroundings)
-    use = SkillUse(session.id, lambda: session.history.settings, workspace, gate, tools["bash"])
-    mentions = Mentions(workspace, session.blobs, environ, may_read_by(gate, tools["read"]))
+    use = SkillUse(session.id, lambda: session.history.settings, workspace, gate, tools["bash"], in_use)
+    mentions = Mentions(workspace, session.blobs, environ, may_read_by(gate, tools["read"]), servers)
     own = (SkillTool(index, use.by_model), MemoryTool(memory))
-    return Surrounded(surroundings, Expander(index, use.by_user, mentions), own)
+    return Surrounded(surroundings, Expander(index, use.by_user, mentions, servers), own)
 
 
 def _index_of(surroundings: Surroundings) -> Callable[[], SkillIndex]:

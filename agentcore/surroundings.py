@@ -1,18 +1,45 @@
-"""What a fresh context of a session begins with besides its task: instruction files, the list of skills, memory.
+"""What a fresh context of a session begins with besides its task: instruction files, the lists of skills and
+subagents, memory.
 
 Looked at once when a context begins, so that its prefix is stable; what changes on disk meanwhile counts for the next.
+Skills of folders below, and those for certain files, come with the first such file that a tool works on.
 """
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import anyio.to_thread
 
 from agentcore.events import Notice
-from agentcore.instruction_files.reading import read_instructions
+from agentcore.instruction_files.reading import Instructions, read_instructions
 from agentcore.instructions import NOTHING_SAID, Said
 from agentcore.memory import Memory
-from agentcore.skills.finding import find_skills
+from agentcore.ports.tools import ToolError
+from agentcore.skills.finding import find_skills, find_skills_in
 from agentcore.skills.listing import listing
-from agentcore.skills.skill import SkillIndex
+from agentcore.skills.skill import Skill, SkillIndex
+from agentcore.subagents.finding import find_agents
+from agentcore.subagents.kinds import AgentIndex
+from agentcore.tools.globs import Glob
 from agentcore.within import Places
+
+MAX_FOLDERS = 500
+"""Below the working folder, that one context looks into for skills: a few system calls each."""
+
+
+Check = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A context that begins."""
+
+    window_tokens: int
+    """How large it is: the list of skills takes a share of it."""
+    append: str = ""
+    """What the session's creator adds to the system prompt."""
 
 
 class Surroundings:
@@ -22,6 +49,12 @@ class Surroundings:
         self._places = places
         self._memory = memory
         self._index: SkillIndex | None = None
+        self.agents = AgentIndex()
+        """The subagents of the context that goes on."""
+        self._told: set[str] = set()
+        """Names of the skills that the model was told of with files."""
+        self._seen: set[Path] = set()
+        """Folders below the working folder that were looked into."""
         self.said: Said = NOTHING_SAID
         """For the system prompt of the context that begins."""
 
@@ -30,20 +63,65 @@ class Surroundings:
         """The skills of the context that goes on."""
         return self._index or SkillIndex()
 
-    async def look(self, *, is_fresh: bool, window_tokens: int) -> tuple[Notice, ...]:
+    async def look(self, fresh: Beginning | None, check: Check) -> tuple[Notice, ...]:
         """Look anew where a context begins, or nobody looked yet; return what is wrong with files.
 
-        An interrupted run goes on with the words that its context began with: it needs the skills alone.
+        An interrupted run goes on with the words that its context began with (`fresh` is None): it needs the skills
+        alone. `check` is what the guard makes of texts for the model.
         """
-        if self._index is not None and not is_fresh:
+        if self._index is not None and fresh is None:
             return ()
-        look = anyio.to_thread.run_sync(self._looked, window_tokens, abandon_on_cancel=True)
-        self.said, self._index, told = await look
+        look = anyio.to_thread.run_sync(self._looked, abandon_on_cancel=True)
+        instructions, index, agents, memory = await look
+        said, told = NOTHING_SAID, (*instructions.notices, *index.notices, *agents.notices)
+        if fresh is not None:
+            listed = listing([skill for skill in index.skills.values() if skill.is_listed], fresh.window_tokens)
+            said = await _checked(instructions.parts, listed, Said(memory=memory, append=fresh.append), check)
+        told = await check(told)
+        self.said, self._index, self.agents = said, index, agents
+        self._told, self._seen = set(), set()
         return tuple(Notice(level="warning", code="instructions_ignored", text=text) for text in told)
 
-    def _looked(self, window_tokens: int) -> tuple[Said, SkillIndex, tuple[str, ...]]:
+    def _looked(self) -> tuple[Instructions, SkillIndex, AgentIndex, str]:
         """Changes nothing: a look that was cancelled may come to its end later."""
-        instructions, index = read_instructions(self._places), find_skills(self._places)
-        skills = listing(index.skills.values(), window_tokens)
-        said = Said(instructions=instructions.text, skills=skills, memory=self._memory.index())
-        return said, index, (*instructions.notices, *index.notices)
+        places = self._places
+        return read_instructions(places), find_skills(places), find_agents(places), self._memory.index()
+
+    async def come_to(self, file: Path) -> tuple[tuple[Skill, ...], tuple[Notice, ...]]:
+        """The session works on a file (resolved): the skills that come with it and that the model does not know yet,
+        and what is wrong with them. From now on they can be used."""
+        folders = [one for one in file.parents if one != self._places.cwd and one.is_relative_to(self._places.cwd)]
+        new = [one for one in reversed(folders) if one not in self._seen][: MAX_FOLDERS - len(self._seen)]
+        found = SkillIndex()
+        if new:
+            found = await anyio.to_thread.run_sync(find_skills_in, new, self._places, abandon_on_cancel=True)
+            self._seen.update(new)
+        skills = {**found.skills, **self.index.skills}
+        self._index = SkillIndex(dict(sorted(skills.items())), self.index.notices)
+        nested = [skill for name, skill in found.skills.items() if skills[name] is skill and skill.is_listed]
+        meant = [skill for skill in skills.values() if skill.is_for_model and self._is_for(skill, file)]
+        told = tuple(skill for skill in (*nested, *meant) if skill.name not in self._told)
+        self._told.update(skill.name for skill in told)
+        return told, tuple(Notice(level="warning", code="instructions_ignored", text=text) for text in found.notices)
+
+    def _is_for(self, skill: Skill, file: Path) -> bool:
+        """Whether a skill names files of this kind. A pattern that is none names nothing."""
+        base = skill.origin.base if skill.is_shared and skill.origin.base is not None else self._places.cwd
+        if not skill.paths or not file.is_relative_to(base):
+            return False
+        return any(_is_match(pattern, file.relative_to(base).as_posix()) for pattern in skill.paths)
+
+
+async def _checked(instructions: Sequence[str], listed: str, said: Said, check: Check) -> Said:
+    """What the guard makes of it all: of each file and of each skill by itself, so that one takes no other along."""
+    skills = listed.split("\n")
+    memory, append, *parts = await check((said.memory, said.append, *instructions, *skills))
+    files = parts[: len(instructions)]
+    return Said("\n\n".join(files), "\n".join(parts[len(files) :]), memory, append)
+
+
+def _is_match(pattern: str, path: str) -> bool:
+    try:
+        return Glob(pattern.removeprefix("/")).matches(path)
+    except (ToolError, re.error):
+        return False

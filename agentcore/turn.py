@@ -25,15 +25,9 @@ from agentcore.events import (
 )
 from agentcore.ids import new_message_id
 from agentcore.messages import Block, Message, Text, Thinking, ToolCall
-from agentcore.ports import (
-    Clock,
-    EventLog,
-    Finished,
-    ModelRequest,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-)
+from agentcore.ports.clock import Clock
+from agentcore.ports.log import EventLog
+from agentcore.ports.models import Finished, ModelRequest, TextPart, ThinkingPart, ToolCallPart
 from agentcore.retry import Patience
 from agentcore.stops import Next, Verdict, judge
 from agentcore.transcript import Transcript
@@ -91,14 +85,16 @@ class _Timing:
         elif self.thought_until is None:
             self.thought_until = now
 
-    def end(self, turn: int, stop: str, now: float) -> ModelEnd:
+    def end(self, turn: int, stop: str, now: float, error: ProviderError | None, *, beside: bool) -> ModelEnd:
         thought = self.thought_until if self.has_thought else None
         return ModelEnd(
             turn=turn,
             stop_reason=stop,
+            error_code=None if error is None else error.reason,
             request_ms=_ms(now - self.started),
             ttft_ms=None if self.first is None else _ms(self.first - self.started),
             thinking_ms=None if thought is None else _ms(thought - self.started),
+            beside=beside,
         )
 
 
@@ -108,9 +104,10 @@ class _CallIds:
     Chosen when a call begins, so that what is shown while it grows has the id that it will run under.
     """
 
-    def __init__(self, transcript: Transcript, repeats: dict[str, int]) -> None:
+    def __init__(self, transcript: Transcript, repeats: dict[str, int], prefix: str) -> None:
         self._transcript = transcript
         self._repeats = repeats
+        self._prefix = prefix
         self._chosen: dict[str, list[str]] = {}
         """By the given id, in the order in which its calls began; those that their blocks took are gone."""
         self._taken: set[str] = set()
@@ -126,7 +123,7 @@ class _CallIds:
         return chosen.pop(0) if chosen else self._choose(call.id)
 
     def _choose(self, given: str) -> str:
-        name = given or "call"
+        name = f"{self._prefix}{given or 'call'}"
         number = self._repeats.get(name, 1)
         chosen = name if number == 1 else f"{name}-{number}"
         while chosen in self._taken or self._transcript.has_call(chosen):
@@ -191,7 +188,20 @@ def window_of(candidate: Candidate) -> int:
 class Model:
     """Makes the model calls of one conversation. `draft` is what is being streamed right now, for late readers."""
 
-    def __init__(self, log: EventLog, transcript: Transcript, ledger: Ledger, clock: Clock, patience: Patience) -> None:
+    _says_beside = False
+    """Whether its events have to say that the call is none of the conversation."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        transcript: Transcript,
+        ledger: Ledger,
+        clock: Clock,
+        patience: Patience,
+        call_prefix: str = "",
+    ) -> None:
+        """`call_prefix` begins the ids of all calls: those of the agents of one session must not meet."""
+        self._call_prefix = call_prefix
         self._log = log
         self._transcript = transcript
         self._ledger = ledger
@@ -211,19 +221,22 @@ class Model:
         self._check_place()
         self.draft = draft = Draft(new_message_id(), candidate.provider.name, candidate.model)
         timing, stop, is_cut = _Timing(self._clock.monotonic()), FAILED, True
-        ids = _CallIds(self._transcript, self._repeats)
-        self._log.emit(ModelStart(turn=turn, model=candidate.label, attempt=number))
+        ids = _CallIds(self._transcript, self._repeats, self._call_prefix)
+        beside = self._says_beside
+        failed: ProviderError | None = None
+        self._log.emit(ModelStart(turn=turn, model=candidate.label, attempt=number, beside=beside))
         try:
             finished = await self._stream(_Attempt(turn, candidate, draft, timing, ids), request)
             stop, is_cut = finished.stop, False
         except ProviderError as error:
+            failed = error
             return Failure(error, was_shown=timing.first is not None)
         except anyio.get_cancelled_exc_class():
             stop = CANCELLED
             raise
         finally:
             self.draft, self.last_stop = None, stop
-            end = timing.end(turn, stop, self._clock.monotonic())
+            end = timing.end(turn, stop, self._clock.monotonic(), failed, beside=beside)
             self._log.emit(end)
             self._ledger.asked_model(end.request_ms)
             if is_cut:
@@ -290,16 +303,18 @@ class Model:
         provider = candidate.provider
         spent_usd = provider.cost_usd(candidate.model, spent) if is_counted else None
         self._ledger.spend(spent, spent_usd)
+        session = self._ledger.of_session
         self._log.emit(
             UsageReport(
                 turn=turn,
                 model=candidate.label,
                 spent=spent,
-                total=self._ledger.total,
+                total=session.total,
                 spent_usd=spent_usd,
-                cost_usd=self._ledger.total_cost_usd,
+                cost_usd=session.total_cost_usd,
                 context_tokens=spent.context_tokens,
                 context_window=window_of(candidate),
+                beside=self._says_beside,
             )
         )
 
@@ -362,6 +377,12 @@ class SideModel(Model):
     def _store(self, turn: int, message_id: str, candidate: Candidate, finished: Finished, ids: _CallIds) -> Verdict:
         self.answer = finished
         return Verdict(Next.END)
+
+
+class HookModel(SideModel):
+    """As its base, for the checks of hooks: these come at any moment, so each of their events says what they are."""
+
+    _says_beside = True
 
 
 def _renamed(block: Block, ids: _CallIds) -> Block:

@@ -16,7 +16,9 @@ import anyio
 from agentcore.candidates import Candidate, CoolDowns, choose
 from agentcore.errors import ProviderError
 from agentcore.events import Notice, Waiting, WaitingDetail, WaitingFor
-from agentcore.ports import Clock, EventLog, Finished, ModelRequest
+from agentcore.ports.clock import Clock
+from agentcore.ports.log import EventLog
+from agentcore.ports.models import Finished, ModelRequest
 from agentcore.retry import Patience, attempts_for, cool_down_s, wait_s
 from agentcore.stops import Verdict
 from agentcore.turn import Failure, Model, SideModel
@@ -45,8 +47,6 @@ class Walk:
     """Set when the process stops: no pause is waited out then, and nothing is asked again."""
     log: EventLog
     clock: Clock
-    is_pausing: bool = field(default=False, init=False)
-    """It waits before the next attempt."""
     _answering: Candidate | None = field(default=None, init=False)
     _told: set[str] = field(default_factory=set, init=False)
     """Labels of the models that the run was told to be left alone."""
@@ -55,6 +55,10 @@ class Walk:
     def nearest(self) -> Candidate:
         """The model that the next call is made to first."""
         return self._answering or choose(self.candidates, self.cool_downs, tried=()) or self.candidates[0]
+
+    def go_over_to(self, candidates: Sequence[Candidate]) -> None:
+        """Make the next calls to other models: at least one, in order of preference."""
+        self.candidates, self._answering = candidates, None
 
     async def call(self, turn: int) -> Verdict:
         """Have the call answered; say how the run goes on. Raises: ProviderError, Paused, StorageUnavailable."""
@@ -103,12 +107,8 @@ class Walk:
         again = f"It is asked again {when}, attempt {asked + 1} of {attempts_for(error.kind)}."
         self._tell(turn, "info", "model_retry", f"{_failed(candidate, error)} {again}")
         self._wait("retry", turn, since, candidate, until=since + delay_s)
-        self.is_pausing = True
-        try:
-            if await self.patience.wait(self.stopping, delay_s):
-                raise Paused
-        finally:
-            self.is_pausing = False
+        if await self.patience.wait(self.stopping, delay_s):
+            raise Paused
         self._wait("model", turn, self.clock.now(), candidate)
 
     def _first(self, turn: int) -> Candidate:

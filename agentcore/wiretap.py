@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 logger = logging.getLogger(__name__)
@@ -21,9 +21,12 @@ class Sent:
     """Without a query, which may hold a key."""
     headers: Mapping[str, str]
     body: bytes
+    agent: str | None = None
+    """The label of the subagent that sends it."""
 
 
 Listener: TypeAlias = Callable[[Sent], None]
+_agent: ContextVar[str | None] = ContextVar("agent", default=None)
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
@@ -37,12 +40,22 @@ def listening(listener: Listener | None) -> Iterator[None]:
         _listener.reset(before)
 
 
+@contextmanager
+def speaking_as(agent: str) -> Iterator[None]:
+    """What is sent within is sent by this subagent."""
+    before = _agent.set(agent)
+    try:
+        yield
+    finally:
+        _agent.reset(before)
+
+
 def tell(sent: Callable[[], Sent]) -> None:
     """Something is sent; `sent` is called where somebody listens."""
     listener = _listener.get()
     if listener is None:
         return
     try:
-        listener(sent())
+        listener(replace(sent(), agent=_agent.get()))
     except Exception:  # whoever looks on must not be able to stop what he looks at
         logger.exception("what was sent to a model could not be shown")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentcore.caps import safe_text
 from agentcore.files import open_regular, opened_folder
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 _SNIFFED_BYTES = 8192
 _INVISIBLE = re.compile(

@@ -5,20 +5,37 @@ synchronous. Promise: a reader sees every frame after its cursor, in order, or i
 costs the same for one reader and for five hundred.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-import anyio
+from typing import TypeAlias
 
 RING_EVENTS = 4096  # the promise of the API
 RING_BYTES = 16 * 1024 * 1024  # the contract's default bound per session
 LAG_EVENTS = 1024  # the contract's bound: further behind, on a socket that takes nothing, a reader cannot keep up
 STALL_S = 2.0  # the contract's patience with a socket that takes nothing
 CHUNK_BYTES = 1024 * 1024  # at most so much is joined for one write
+KEPT_CHUNKS = 4  # readers mostly join alike; each that does otherwise may keep a chunk until the next frame comes
 
 
 class Evicted(Exception):
     """The cursor lies before the oldest frame that is still held."""
+
+
+Join: TypeAlias = Callable[[Sequence[bytes]], bytes]
+"""Makes one chunk of frames; readers that join alike share it, so it is to be equal where it does the same."""
+_WHOLE: Join = b"".join
+
+
+@dataclass(slots=True, eq=False)
+class Writer:
+    """One connection that is written to, as the watchdog sees it; it may stand in several buses."""
+
+    writing_since: float | None = None
+    """When its last write began, by the event loop's clock; None while it waits for events."""
+    drop: Callable[[], None] = field(default=lambda: None)
+    """Ends the connection; the watchdog calls it."""
+    dropped_at: int | None = None
+    """How many events it was behind when the watchdog ended it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,11 +44,31 @@ class Cursor:
 
     seq: int
     """The last number it has taken."""
-    writing_since: float | None = None
-    """When its last write began, by the event loop's clock; None while it waits for events."""
-    drop: Callable[[], None] = field(default=lambda: None)
-    """Ends the reader's connection; the watchdog calls it."""
-    is_dropped: bool = False
+    writer: Writer = field(default_factory=Writer)
+    holds_session: bool = True
+    """Reading counts as use of the session, which then stays loaded."""
+
+
+class Sleepers:
+    """Those who wait for news: each is woken once, and sleeps again only when it is added again."""
+
+    def __init__(self) -> None:
+        self._wakes: dict[Callable[[], None], None] = {}
+
+    def __len__(self) -> int:
+        return len(self._wakes)
+
+    def add(self, wake: Callable[[], None]) -> None:
+        self._wakes[wake] = None
+
+    def discard(self, wake: Callable[[], None]) -> None:
+        self._wakes.pop(wake, None)
+
+    def wake(self) -> None:
+        if self._wakes:
+            wakes, self._wakes = self._wakes, {}
+            for wake in wakes:
+                wake()
 
 
 class Bus:
@@ -39,6 +76,8 @@ class Bus:
 
     def __init__(self, head: int, size: int = RING_EVENTS, max_bytes: int = RING_BYTES) -> None:
         self.head = head
+        self.origin = head
+        """The last number before its first frame."""
         self.oldest = head + 1
         """The first number still held; `head + 1` when there is none."""
         self._size = size
@@ -46,10 +85,10 @@ class Bus:
         self._ring: list[bytes | None] = []
         """Made with the first frame: most loaded sessions are idle, and an empty ring takes 32 KiB."""
         self._bytes = 0
-        self._taken: tuple[int, bytes, int] | None = None
+        self._taken: dict[Join, tuple[int, bytes, int]] = {}
         """Cursor and answer of the last `take` since the last frame: readers side by side share one chunk."""
-        self._moved = anyio.Event()
-        self._is_waited_for = False
+        self.sleepers = Sleepers()
+        """Readers that have taken everything: woken by the next frame, or by the end."""
         self.cursors: set[Cursor] = set()
         """The readers of this moment, for the watchdog."""
         self.is_closed = False
@@ -68,54 +107,56 @@ class Bus:
         self._ring[slot] = frame
         self._bytes += len(frame)
         self.head = seq
-        self._taken = None
+        self._taken.clear()
         if self._bytes > self._max_bytes:
             self._evict()
-        self._wake()
+        self.sleepers.wake()
 
-    def take(self, cursor: int) -> tuple[bytes, int]:
-        """All frames after `cursor`, joined up to CHUNK_BYTES, and the number of the last. Raises: Evicted."""
+    def take(self, cursor: int, join: Join = _WHOLE) -> tuple[bytes, int]:
+        """All frames after `cursor`, up to CHUNK_BYTES of them, joined, and the number of the last. Raises: Evicted."""
         if cursor + 1 < self.oldest:
             raise Evicted
         if cursor >= self.head:
             return b"", self.head
-        if self._taken is None or self._taken[0] != cursor:
-            self._taken = (cursor, *self._join(cursor + 1, self.head))
-        _, chunk, last = self._taken
-        return chunk, last
+        taken = self._taken.get(join)
+        if taken is None or taken[0] != cursor:
+            if len(self._taken) >= KEPT_CHUNKS:
+                self._taken.clear()
+            frames = self._next_frames(cursor + 1)
+            taken = self._taken[join] = (cursor, join(frames), cursor + len(frames))
+        return taken[1:]
 
-    async def wait_beyond(self, cursor: int) -> None:
-        """Return when there is something after `cursor`, or the bus is closed."""
-        while cursor >= self.head and not self.is_closed:
-            self._is_waited_for = True
-            await self._moved.wait()
+    @property
+    def is_held(self) -> bool:
+        """Whether a reader uses the session."""
+        return any(cursor.holds_session for cursor in self.cursors)
 
     def drop_stalled(self, now: float) -> None:
         """End the readers whose sockets take nothing while they are far behind. A burst alone ends nobody."""
         for cursor in tuple(self.cursors):
-            since = cursor.writing_since
-            is_far_behind = self.head - cursor.seq > LAG_EVENTS or cursor.seq + 1 < self.oldest
-            if since is not None and now - since >= STALL_S and is_far_behind:
-                cursor.is_dropped = True
+            writer, behind = cursor.writer, self.head - cursor.seq
+            is_far_behind = behind > LAG_EVENTS or cursor.seq + 1 < self.oldest
+            if writer.writing_since is not None and now - writer.writing_since >= STALL_S and is_far_behind:
                 self.cursors.discard(cursor)
-                cursor.drop()
+                writer.dropped_at = behind
+                writer.drop()
 
     def close(self, farewell: bytes = b"") -> None:
         """Let every reader take what is left, then `farewell`, and end."""
         if not self.is_closed:
             self.is_closed = True
             self.farewell = farewell
-            self._is_waited_for = True
-            self._wake()
+            self.sleepers.wake()
 
-    def _join(self, first: int, last: int) -> tuple[bytes, int]:
-        frames = self._frames(first, last)
+    def _next_frames(self, first: int) -> list[bytes]:
+        """The frames from number `first` on, up to CHUNK_BYTES, but at least one."""
+        frames = self._frames(first, self.head)
         total = 0
         for index, frame in enumerate(frames):
             total += len(frame)
             if total > CHUNK_BYTES and index:
-                return b"".join(frames[:index]), first + index - 1
-        return b"".join(frames), last
+                return frames[:index]
+        return frames
 
     def _frames(self, first: int, last: int) -> list[bytes]:
         low, high = first % self._size, last % self._size
@@ -131,9 +172,3 @@ class Bus:
                 self._bytes -= len(frame)
                 self._ring[slot] = None
             self.oldest += 1
-
-    def _wake(self) -> None:
-        if self._is_waited_for:
-            self._is_waited_for = False
-            self._moved.set()
-            self._moved = anyio.Event()

@@ -27,7 +27,8 @@ EXIT_INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     try:
-        arguments = _parser().parse_args(argv)
+        given, line = _parted(sys.argv[1:] if argv is None else argv)
+        arguments = _parser().parse_args(given)
         if arguments.version:
             return _version()
         if arguments.command == "serve":
@@ -52,6 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from server.trace import main as tell_trace
 
             return tell_trace(arguments.session, page=arguments.html, state_dir=arguments.state_dir)
+        if arguments.command == "mcp":
+            from server.mcp import main as manage_servers
+
+            return manage_servers(arguments, line)
         if arguments.command == "doctor":
             from server.doctor import main as examine
 
@@ -66,6 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _parted(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What is for this command, and behind a `--` of `mcp add` the command line of somebody else."""
+    if list(argv[:2]) != ["mcp", "add"] or "--" not in argv:
+        return argv, ()
+    at = list(argv).index("--")
+    return argv[:at], argv[at + 1 :]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     models.add_argument("--json", action="store_true", help="for programs")
     _add_config(commands.add_parser("config", help="show the settings and where each comes from", allow_abbrev=False))
     _add_hooks(commands.add_parser("hooks", help="list and approve what a repository wants to run", allow_abbrev=False))
+    _add_mcp(commands.add_parser("mcp", help="list, add, approve MCP servers, and log in", allow_abbrev=False))
     _add_doctor(commands.add_parser("doctor", help="look at a session on disk", allow_abbrev=False, epilog=SOUND))
     _add_trace(commands.add_parser("trace", help="show what happened in a session", allow_abbrev=False))
     commands.add_parser("selfcheck", help="try the promises on this machine", allow_abbrev=False, epilog=TRIED)
@@ -134,6 +148,43 @@ def _add_hooks(parser: argparse.ArgumentParser) -> None:
     decision = parser.add_mutually_exclusive_group()
     decision.add_argument("--approve", metavar="ID", help="let it run, until its content changes")
     decision.add_argument("--deny", metavar="ID", help="never let it run")
+
+
+def _add_mcp(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, help: str, *, for_project: bool = False) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = actions.add_parser(name, help=help, allow_abbrev=False)
+        made.add_argument("--cwd", type=Path, default=Path(), metavar="DIR", help="folder (default: the current one)")
+        if for_project:
+            made.add_argument("--project", action="store_true", help="in your settings for this project alone")
+        return made
+
+    listing = action("list", "the servers that sessions in a folder use")
+    listing.add_argument("--check", action="store_true", help="connect to each, and say what came of it")
+    adding = action("add", "write a server into your settings", for_project=True)
+    add = adding.add_argument
+    add("--type", choices=("stdio", "http", "sse"), help="how it is spoken to (default: stdio, or http for a URL)")
+    add(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable for the command; ${VAR} is filled in",
+    )
+    add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="a header for the URL; likewise")
+    add("--timeout", type=float, metavar="S", help="seconds that a call may be silent (default: 120)")
+    add("name", metavar="NAME")
+    add("url", nargs="?", metavar="URL | -- COMMAND [ARG…]")
+    removing = action("remove", "take a server out of your settings", for_project=True)
+    removing.add_argument("name", metavar="NAME")
+    approving = action("approve", "let a server of a repository run, until it changes")
+    approving.add_argument("--deny", action="store_true", help="never let it run")
+    approving.add_argument("name", metavar="NAME")
+    login = action("login", "log in at a server over HTTP, in the browser")
+    login.add_argument("--no-browser", action="store_true", help="only print the address")
+    login.add_argument("name", metavar="NAME")
+    action("logout", "forget a login").add_argument("name", metavar="NAME")
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:

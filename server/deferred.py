@@ -1,7 +1,7 @@
 """Calls of one session that a tool deferred: found by their token, closed when their time is over."""
 
 from agentcore.agent import Agent
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 from agentcore.session import DeferredCall
 from server.problems import Problem
 

@@ -10,7 +10,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from agentcore.events import ControlEvent, Event, NumberedEvent
+from agentcore.events import ControlEvent, Event, Gap, NumberedEvent
 from server.models_schema import TEMPLATE, ModelSchemas, Schema
 
 UNION = "Event"
@@ -19,13 +19,23 @@ ENVELOPE: Schema = {
     "session": {"type": "string"},
     "ts": {"type": "number", "description": "Unix time in seconds."},
 }
+OF_MANY: Schema = {"type": "string", "description": "Whose gap it is, on a stream over many sessions alone."}
 
 STREAM_ITEM: Schema = {
-    "description": "One block of the stream. Comments (`: connected`, `: keepalive`) are no items.",
+    "description": (
+        "One block of the stream. Comments (`: connected`, `: keepalive`) are no items, and neither is a block that is"
+        " nothing but an `id`: it moves what goes into `Last-Event-ID`."
+    ),
     "type": "object",
     "required": ["event", "data"],
     "properties": {
-        "id": {"type": "string", "description": "The event's `seq`, for `Last-Event-ID`; control events have none."},
+        "id": {
+            "type": "string",
+            "description": (
+                "The event's `seq`, for `Last-Event-ID`. Control events have none, and no event of a stream over many"
+                " sessions."
+            ),
+        },
         "event": {"type": "string", "description": "The event's `type`."},
         "data": {
             "type": "string",
@@ -63,11 +73,12 @@ def _on_the_wire(event: type[BaseModel], schema: Schema) -> Schema:
     """Make the envelope required; control events belong to one stream and have none."""
     own = {"type", *(ENVELOPE if issubclass(event, Event) else ())}
     envelope = ENVELOPE if event in get_args(NumberedEvent) else {}
+    of_many = {"session": OF_MANY} if event is Gap else {}
     kind = {"type": "string", "const": schema["properties"]["type"]["const"]}
     fields = {name: field for name, field in schema["properties"].items() if name not in own}
     return {
         **{key: schema[key] for key in ("description",) if key in schema},
         "type": "object",
         "required": ["type", *envelope, *(name for name in schema.get("required", []) if name in fields)],
-        "properties": {"type": kind, **envelope, **fields},
+        "properties": {"type": kind, **envelope, **of_many, **fields},
     }

@@ -7,6 +7,7 @@ mistaken for an answer; it plays only for who asks for it.
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections import Counter
@@ -19,6 +20,7 @@ from agentcore.app_config import AppConfig
 from agentcore.errors import AgentError
 from agentcore.events import StopReason
 from agentcore.session import Settings
+from server import logs
 from server.hub import Hub
 from server.live import LiveSession
 from server.notes import DEMO, about_the_choice, has_no_model, how_to_get_a_model
@@ -38,6 +40,10 @@ EXIT_CODES: dict[StopReason, int] = {
 
 def main(settings: RunSettings) -> int:
     """Run one prompt to its end and return the exit code. Raises: CannotStart."""
+    style = logs.log_style(os.environ)
+    logs.tell_people(style, prefix="agentcore: ")
+    if style == "json":
+        logs.write_log(style)
     try:
         return asyncio.run(_main(settings))
     except AgentError as error:
@@ -123,7 +129,7 @@ def _say_notice(_seq: int, kind: str, line: bytes) -> None:
 def _say(*sentences: str) -> None:
     """Tell people, each sentence once."""
     for sentence in dict.fromkeys(sentences):
-        print(f"agentcore: {sentence}", file=sys.stderr, flush=True)
+        logs.people.info("%s", sentence)
 
 
 async def _cancel_on(signals: AsyncIterator[signal.Signals], live: LiveSession) -> None:

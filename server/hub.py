@@ -17,7 +17,7 @@ from agentcore.errors import StorageUnavailable
 from agentcore.events import UserMessage
 from agentcore.session import Settings
 from server.barrier import barrier
-from server.bus import STALL_S
+from server.bus import STALL_S, Sleepers
 from server.last_words import CLOSING_S, STOPPING_S
 from server.live import LiveSession
 from server.problems import Problem
@@ -36,6 +36,10 @@ class Hub:
         self._live: dict[str, LiveSession] = {}
         self._opening: set[str] = set()
         self._is_draining = False
+        self.arrivals = Sleepers()
+        """Who waits for sessions that come, and for the end of all."""
+        self.farewell = b""
+        """The last bytes of every stream, once they are to end."""
         app.adopt(tasks)
 
     # --- looking up ---
@@ -71,7 +75,7 @@ class Hub:
         self.refuse_draining()
         live = LiveSession(self._tasks, self.app.clock)
         _bind(live, await self.app.create(cwd, settings, asker=live.requests))
-        self._live[live.id] = live
+        self._admit(live)
         return live
 
     async def load(self, name: str, *, takeover: bool = False) -> tuple[LiveSession, bool]:
@@ -100,7 +104,8 @@ class Hub:
             _bind(live, await self.app.open(session_id, asker=live.requests, takeover=takeover))
         finally:
             self._opening.discard(session_id)
-        self._live[session_id] = live
+        self._admit(live)
+        live.wake()
         return live, False
 
     async def fork(
@@ -119,8 +124,12 @@ class Hub:
         live = LiveSession(self._tasks, self.app.clock)
         agent, message = await self.app.fork(session_id, size, at, given, asker=live.requests)
         _bind(live, agent)
-        self._live[live.id] = live
+        self._admit(live)
         return live, message
+
+    def _admit(self, live: LiveSession) -> None:
+        self._live[live.id] = live
+        self.arrivals.wake()
 
     async def close(self, live: LiveSession, reason: str) -> None:
         """Cancel the session's run, tell its readers, and unload it; the journal stays. What cannot be ended in order
@@ -160,6 +169,7 @@ class Hub:
             else:
                 self._unload(live)
             return
+        live.call_person()
         try:
             live.expire()
         except StorageUnavailable:
@@ -203,9 +213,11 @@ class Hub:
             for live in self:
                 endings.start_soon(live.say_end, STOPPING_S)
         left_open = sum(live.agent.open_run is not None for live in self)
+        self.farewell = farewell
         for live in self:
             live.finish(farewell=farewell)
         self._live.clear()
+        self.arrivals.wake()
         self._tasks.cancel_scope.cancel()
         return left_open
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentcore.agent import OTHER_BODY
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 from agentcore.replies import Reply
 from agentcore.session import SUBMISSION_KEPT_S, Submission
 from server.problems import Problem, edge

@@ -2,7 +2,7 @@
 
 import anyio
 
-from agentcore.ports import Hooks
+from agentcore.ports.hooks import Hooks
 from server.barrier import barrier
 
 CLOSING_S = 60.0

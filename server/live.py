@@ -14,7 +14,7 @@ from agentcore.agent import Agent, Disposition, RunResult
 from agentcore.attachments import PromptBlock
 from agentcore.errors import AgentError
 from agentcore.events import Partial, SessionClosed, SessionUpdated, Undone
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 from agentcore.replies import Reply
 from agentcore.session import Submission
 from agentcore.usage import Budget
@@ -27,11 +27,12 @@ from server.pending import Pending
 from server.phases import Phase
 from server.problems import Problem
 from server.queue import Queue
-from server.requests import Requests, check_answer, scope_of
-from server.schemas import AnswerBody, BudgetState, PromptAccepted, SessionState, Snapshot, WaitsFor, WhenBusy
+from server.requests import Granted, Requests, check_answer, scope_of
+from server.schemas import AnswerBody, BudgetState, PromptAccepted, SessionState, Snapshot, WhenBusy, Why
 from server.side_jobs import SideJob
 from server.supervisor import Supervisor
 from server.waiters import OutcomeReply, Waiters
+from server.why import Waits
 
 _ANSWERS_FIRST = (
     "Deferred calls wait for their answers: POST …/deferred/{token} or …/permissions/{id} them, or cancel the run."
@@ -53,6 +54,7 @@ class LiveSession:
     deferred: DeferredCalls
     _last_words: LastWords
     _runs: Supervisor
+    _waits: Waits
 
     def __init__(self, tasks: TaskGroup, clock: Clock) -> None:
         self.requests = Requests(clock)
@@ -79,7 +81,8 @@ class LiveSession:
         self.queue = Queue(agent, self._waiters.tell_removed)
         self.deferred = DeferredCalls(agent, self._clock)
         self._last_words = LastWords(agent.hooks)
-        self._runs = Supervisor(agent, self.requests, self._waiters, self._tasks)
+        self._runs = Supervisor(agent, self.requests, self._waiters, self._tasks, self._clock)
+        self._waits = Waits(agent, self.requests, self.deferred, self.queue, self._clock)
 
     # --- what it is ---
 
@@ -113,11 +116,13 @@ class LiveSession:
     @property
     def is_in_use(self) -> bool:
         """Something goes on in it or waits for an answer, or somebody reads its stream."""
-        return self.is_busy or self._runs.waits_for_answers or len(self.queue) > 0 or bool(self.bus.cursors)
+        is_waited_for = self._runs.waits_for_answers or len(self.queue) > 0 or self.bus.is_held
+        return self.is_busy or is_waited_for or bool(self.agent.history.tasks.running)
 
     @property
     def waits_for_person(self) -> bool:
-        return len(self.requests) > 0
+        """The run gets no further without one."""
+        return len(self.requests.of_run) > 0
 
     def state(self) -> SessionState:
         agent, settings = self.agent, self.agent.settings
@@ -132,7 +137,7 @@ class LiveSession:
             mode=settings.mode,
             unattended=settings.unattended,
             busy=self.is_busy,
-            waiting_for=self._waiting_for(),
+            waiting_for=self._waits.waiting_for(self._phase),
             last_seq=self.bus.head,
             oldest_seq=self.bus.oldest,
             usage=agent.history.ledger.total,
@@ -142,6 +147,7 @@ class LiveSession:
             interrupted=self._phase is Phase.INTERRUPTED,
             suspended=self._phase is Phase.SUSPENDED,
             queued_prompts=len(self.queue),
+            running_tasks=len(agent.history.tasks.running),
             deferred=self.deferred.open,
             created=agent.history.meta.created,
             modified=round(agent.log.last_ts, 3),
@@ -162,15 +168,9 @@ class LiveSession:
             partial=self.partial(),
         )
 
-    def _waiting_for(self) -> WaitsFor | None:
-        kinds = {request.kind for request in self.requests.open}
-        if kinds:
-            return "question" if kinds == {"question"} else "permission"
-        if self.agent.waits_to_retry:
-            return "retry"
-        if self._phase is not Phase.RUNNING and self.deferred:
-            return "tool"
-        return "queue" if self._phase is Phase.IDLE and len(self.queue) else None
+    def why(self) -> Why:
+        """Why it is not moving."""
+        return self._waits.why(self._phase)
 
     # --- what it refuses ---
 
@@ -293,6 +293,18 @@ class LiveSession:
         """Let the run end `suspended` at its next border. Calls stop waiting for a person, their requests stay open."""
         return self._runs.suspend()
 
+    # --- background tasks ---
+
+    def wake(self) -> None:
+        """Begin a run that tells the model what came of background tasks, if there is something to tell and nothing
+        else goes on or comes first."""
+        self._runs.wake()
+
+    async def stop_task(self, task_id: str) -> None:
+        """End a background task, and return when it has ended. Raises: Problem `session_closed`, NotFound."""
+        self.refuse_closed()
+        await self.agent.stop_task(task_id)
+
     # --- settings ---
 
     def update(self, change: SessionUpdated) -> None:
@@ -335,7 +347,7 @@ class LiveSession:
 
     # --- permission requests ---
 
-    def answer(self, request_id: str, body: AnswerBody) -> str | None:
+    def answer(self, request_id: str, body: AnswerBody) -> Granted | None:
         """Resolve a request; the first answer wins. Returns the rule that is now in force, if one was asked for.
 
         In an interrupted session the answer itself starts the rest of the run, and so does one that comes too late for
@@ -350,15 +362,19 @@ class LiveSession:
         if body.updated_input is not None:
             self.agent.check_input(request, body.updated_input)
             rule = rule and self.agent.rule_for(request, body.updated_input)
-        resolved = self.requests.answer(request_id, body)
+        expires_at = None if body.expires_in_s is None else round(self._clock.now() + body.expires_in_s, 3)
+        granted = None if rule is None else Granted(rule, expires_at)
+        resolved = self.requests.answer(request_id, body, granted)
         if rule is not None:
-            self.agent.grant(request.call_id, rule, settled=resolved.scope != "session")
+            self.agent.grant(request.call_id, rule, settled=resolved.scope != "session", expires_at=expires_at)
+            self.agent.will_write(resolved)
         if resolved.mode is not None:
             self.agent.update(SessionUpdated(mode=resolved.mode, by=request_id))
         if resolved.budget is not None:
             self.agent.update(SessionUpdated(budget=resolved.budget, by=request_id))
+            self.requests.let_go_on()  # several subagents may have asked for the same
         self._runs.go_on_if_answered()
-        return rule
+        return granted
 
     def answer_deferred(self, token: str, output: str, *, is_error: bool) -> None:
         """Give a deferred call its result; with the last one the run goes on.
@@ -381,11 +397,17 @@ class LiveSession:
         if closed and not self.agent.is_suspending:
             self._runs.go_on_if_answered()
 
+    def call_person(self) -> None:
+        """Let hooks tell the person that it has been idle for a while."""
+        self._runs.call_person()
+
     # --- the end ---
 
     async def close(self, reason: str) -> None:
-        """Cancel the run, tell every reader, and let go of the journal, the queue in it. May be called twice."""
+        """Cancel the run, stop what goes on in the background, tell every reader, and let go of the journal, the queue
+        in it. May be called twice."""
         await self._runs.close()
+        await self.agent.stop_tasks()
         await self.say_end(CLOSING_S)
         self.finish(lambda: self.agent.log.say_last(SessionClosed(reason=reason)))
 

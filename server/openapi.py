@@ -187,6 +187,8 @@ def _query_and_headers(endpoint: Endpoint, models: ModelSchemas) -> Iterator[Sch
                 parameter["required"] = True
             if description := schema.pop("description", None):
                 parameter["description"] = description
+            if schema.get("type") == "array":
+                parameter["explode"] = False  # one value with commas: a parameter given twice is refused
             yield parameter | {"schema": schema}
 
 

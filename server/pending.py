@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agentcore.events import PermissionRequest, PermissionResolved, Resolution
-from agentcore.ports import Answer
+from agentcore.ports.permission import Answer
 from agentcore.replies import Reply
 from server.problems import Problem
 
@@ -33,6 +33,11 @@ class Pending:
     def requests(self) -> tuple[PermissionRequest, ...]:
         """The open requests, oldest first."""
         return tuple(row.request for row in self._rows.values())
+
+    @property
+    def of_run(self) -> tuple[PermissionRequest, ...]:
+        """The open requests that a run waits for; those of background tasks are their own."""
+        return tuple(request for request in self.requests if request.task_id is None)
 
     def next_id(self) -> str:
         """An id that was never used in this session."""

@@ -5,14 +5,17 @@ step. Rows outlive every client and - through the journal - the process. Knows t
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
 from agentcore.errors import StorageUnavailable
 from agentcore.events import PermissionRequest, PermissionResolved, Resolution, Scope
-from agentcore.limits import NO_CALL, is_enough, raised
-from agentcore.ports import Answer, Ask, Clock, EventLog, Later
+from agentcore.limits import is_enough, raised
+from agentcore.ports.clock import Clock
+from agentcore.ports.log import EventLog
+from agentcore.ports.permission import Answer, Ask, Later
 from agentcore.questions import options_of, with_answer
 from agentcore.session import Settings
 from agentcore.usage import Budget
@@ -20,6 +23,7 @@ from server.pending import Pending, Row
 from server.problems import Problem
 from server.schemas import AnswerBody
 
+NOT_LATER = "the answer is put off, and a subagent cannot wait for it: leave this call to the main agent"
 UNATTENDED = "unattended"
 """Who answered when nobody was there to."""
 
@@ -62,6 +66,11 @@ class Requests:
         """The open requests, oldest first."""
         return self._pending.requests
 
+    @property
+    def of_run(self) -> tuple[PermissionRequest, ...]:
+        """Those that a run waits for: they end with it. Those of a background task end with that."""
+        return self._pending.of_run
+
     # --- asking ---
 
     def was_asked(self, call_id: str, digest: str | None = None) -> bool:
@@ -98,8 +107,10 @@ class Requests:
             reason = "nobody is there to answer: the session runs unattended"
             self._resolve(row, _resolved(row, "denied", answered_by=UNATTENDED, reason=reason))
         is_put_off = question.is_put_off or self._is_putting_off or self._settings().unattended == "defer"
-        if not row.reply.is_resolved and is_put_off:
-            return Later()
+        if not row.reply.is_resolved and is_put_off and question.task_id is None:
+            if question.agent is None:
+                return Later()
+            self._refuse_to_wait(row)
         expires_at = row.request.expires_at
         with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())) as scope:
             self._waits[row.request.request_id] = scope
@@ -108,10 +119,18 @@ class Requests:
             finally:
                 del self._waits[row.request.request_id]
         if not row.reply.is_resolved:
-            if not self._pending.is_open(row) or self._is_putting_off:
+            must_wait = question.task_id is not None or question.agent is not None
+            if not self._pending.is_open(row) or (self._is_putting_off and not must_wait):
                 return Later()
             self._resolve(row, _resolved(row, "expired"))
         return await row.reply.wait()
+
+    def _refuse_to_wait(self, row: Row) -> None:
+        """Close what a subagent asks that nobody answers now: it is gone when the answer comes. Its run goes on."""
+        if self._is_putting_off:
+            self._resolve(row, _resolved(row, "expired"))
+        else:
+            self._resolve(row, _resolved(row, "denied", answered_by=UNATTENDED, reason=NOT_LATER))
 
     # --- answering ---
 
@@ -119,8 +138,8 @@ class Requests:
         """An open request. Raises: Problem `already_resolved`, `permission_expired` or `not_found`."""
         return self._pending.get(request_id).request
 
-    def answer(self, request_id: str, body: AnswerBody) -> PermissionResolved:
-        """Resolve an open request as a client says.
+    def answer(self, request_id: str, body: AnswerBody, granted: "Granted | None" = None) -> PermissionResolved:
+        """Resolve an open request as a client says; `granted` is the rule that it puts in force.
 
         Raises: BadRequest and Unprocessable for what is no answer to its question, StorageUnavailable; then it is open
         as before.
@@ -139,34 +158,51 @@ class Requests:
             answer=body.answer,
             updated_input=with_answer(row.request.input, body.answer) if is_answer else body.updated_input,
             budget=self._raised(row.request) if body.allow else None,
+            rule=None if granted is None else granted.rule,
+            expires_at=None if granted is None else granted.expires_at,
         )
         self._resolve(row, resolved)
         return resolved
 
     def let_go_on(self) -> bool:
-        """Allow the request about a budget that is high enough by now, because somebody raised it; whether there was
-        one. Raises: StorageUnavailable."""
-        row, budget = self._pending.of_call(NO_CALL), self._settings().budget
-        if row is None or not is_enough(budget or Budget(), row.request.input):
-            return False
-        self._resolve(row, _resolved(row, "allowed", answered_by="client", reason="the budget was raised"))
-        return True
+        """Allow the requests about a budget that is high enough by now, because somebody raised it; whether there were
+        any. Raises: StorageUnavailable."""
+        budget = self._settings().budget or Budget()
+        asked = [request for request in self.open if request.kind == "budget" and is_enough(budget, request.input)]
+        for request in asked:
+            row = self._pending.get(request.request_id)
+            self._resolve(row, _resolved(row, "allowed", answered_by="client", reason="the budget was raised"))
+        return bool(asked)
 
     def close_all(self, resolution: Resolution) -> None:
-        """Close what is open, journal or not; nobody is woken, since the run that asked is ending."""
-        for request in self._pending.requests:
+        """Close what a run has open, journal or not; nobody is woken, since the run that asked is ending."""
+        for request in self._pending.of_run:
             self._close(request, resolution)
+
+    def close_task(self, task_id: str, resolution: Resolution) -> None:
+        """The same for a background task that has ended."""
+        for request in self._pending.requests:
+            if request.task_id == task_id:
+                self._close(request, resolution)
+
+    def close_lost(self) -> None:
+        """The same for what background tasks asked before this load: none of them runs any more."""
+        for request in self._pending.requests:
+            if request.task_id is not None:
+                self._close(request, "expired")
 
     def put_off(self) -> None:
         """Let no call of the run that is going on wait for its answer any more; the requests stay open."""
         self._is_putting_off = True
-        for scope in self._waits.values():
-            scope.cancel()
+        for request in self._pending.of_run:
+            if scope := self._waits.get(request.request_id):
+                scope.cancel()
 
     def withdraw(self) -> None:
-        """Cancel what calls have asked and let them go on without an answer. The budget is used up all the same."""
-        for request in self._pending.requests:
-            if request.kind != "budget":
+        """Cancel what calls have asked and let them go on without an answer. The budget is used up all the same, and
+        what a subagent asks is nothing of the run's own batch."""
+        for request in self._pending.of_run:
+            if request.kind != "budget" and request.agent is None:
                 self._close(request, "cancelled")
                 if request.request_id in self._waits:
                     self._waits[request.request_id].cancel()
@@ -198,7 +234,8 @@ class Requests:
     def _add(self, question: Ask) -> Row:
         seconds = self._settings().expires_after_s
         request = PermissionRequest(
-            turn=self._turn() or None,
+            agent=question.agent,
+            turn=(self._turn() or None) if question.agent is None else question.turn,
             request_id=self._pending.next_id(),
             kind=question.kind,
             call_id=question.call.id,
@@ -208,6 +245,7 @@ class Requests:
             reasons=question.reasons,
             suggested_rules=question.suggested_rules,
             display=question.display,
+            task_id=question.task_id,
             options=options_of(question.call.input or {}) if question.kind == "question" else None,
             expires_at=None if seconds is None else round(self._clock.now() + seconds, 3),
         ).model_copy(deep=True)
@@ -238,6 +276,8 @@ def check_answer(request: PermissionRequest, body: AnswerBody) -> None:
         raise Problem("bad_request", "`always` and the scope `once` contradict each other: leave one out.")
     if is_standing and not body.allow:
         raise Problem("bad_request", "There is no standing denial: leave `always` and `scope` out, or allow.")
+    if body.expires_in_s is not None and not is_standing:
+        raise Problem("bad_request", "`expires_in_s` goes with `always` or a scope wider than once.")
     if is_standing and not request.suggested_rules:
         raise Problem("bad_request", "This request can only be allowed once: leave `always` and `scope` out.")
     if body.mode is not None and request.kind != "plan":
@@ -254,6 +294,15 @@ def check_answer(request: PermissionRequest, body: AnswerBody) -> None:
         raise Problem("bad_request", "`updated_input` goes with `allow: true`.")
 
 
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """An allow rule that an answer put in force."""
+
+    rule: str
+    expires_at: float | None
+    """Unix time in seconds; None: it stays."""
+
+
 def scope_of(body: AnswerBody) -> Scope:
     return body.scope or ("project" if body.always else "once")
 
@@ -262,7 +311,12 @@ def _resolved(row: Row, resolution: Resolution, **said: Any) -> PermissionResolv
     """The event that closes a row; `said` are the fields that the answer fills."""
     request = row.request
     return PermissionResolved(
-        turn=request.turn, request_id=request.request_id, call_id=request.call_id, resolution=resolution, **said
+        agent=request.agent,
+        turn=request.turn,
+        request_id=request.request_id,
+        call_id=request.call_id,
+        resolution=resolution,
+        **said,
     )
 
 

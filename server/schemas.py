@@ -3,14 +3,40 @@
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
-from agentcore.events import Mode, Partial, PermissionRequest, QueuedPrompt, Scope, Skipped, StopReason, Unattended
+from agentcore.events import (
+    Mode,
+    Partial,
+    PermissionRequest,
+    QueuedPrompt,
+    RequestKind,
+    Scope,
+    Skipped,
+    StopReason,
+    Unattended,
+    WaitingFor,
+)
 from agentcore.languages import LanguageServing
 from agentcore.messages import BlobId
-from agentcore.session import DeferredCall, HistoryMessage, StandingRule
+from agentcore.serving import Serving
+from agentcore.session import BackgroundTask, DeferredCall, HistoryMessage, StandingRule
 from agentcore.usage import Budget, Usage, Used
 from agentcore.values import Value
+from server.places import MAX_PLACES
+from server.places import PATTERN as PLACE
+from server.view import DURABLE, Detail
 
 SessionName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -24,8 +50,27 @@ PromptId = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 Sequence = Annotated[int, Field(ge=0, le=2**53 - 1)]  # the largest whole number that every JSON reader keeps exact
 
 
+def _listed(value: object) -> object:
+    return tuple(value.split(",")) if isinstance(value, str) else value
+
+
+def _check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
+    for number, kind in enumerate(kinds, 1):
+        if kind not in DURABLE:
+            raise ValueError(f"is no list of events (number {number} is none); known are: {', '.join(DURABLE)}")
+    return kinds
+
+
+_KINDS = {"type": "array", "items": {"type": "string", "enum": list(DURABLE)}, "minItems": 1}
+Kinds = Annotated[
+    tuple[str, ...], BeforeValidator(_listed), AfterValidator(_check_kinds), WithJsonSchema(_KINDS, mode="validation")
+]
+SessionNames = Annotated[tuple[SessionName, ...], BeforeValidator(_listed), Field(min_length=1, max_length=MAX_PLACES)]
+ManyCursor = Annotated[
+    str, StringConstraints(pattern=f"^(({PLACE},)*{PLACE})?$", max_length=60_000)
+]  # what fits into the head of a request
 WhenBusy = Literal["reject", "queue", "steer", "interrupt"]
-WaitsFor = Literal["permission", "question", "retry", "tool", "queue"]
+WaitsFor = Literal["model", "tool", "permission", "question", "retry", "mcp", "queue"]
 
 
 class Empty(Value):
@@ -165,6 +210,8 @@ class AnswerBody(Value):
     always: bool = False
     """Also allow what the suggested rule covers from now on; the same as scope `project` when no scope is given."""
     scope: Scope | None = None
+    expires_in_s: ExpiresAfter | None = None
+    """With `always` or a scope wider than once: for how long the rule is in force; without, until it is taken back."""
     reason: Annotated[str, StringConstraints(max_length=10_000)] | None = None
     """For the model, with a denial."""
     mode: Literal["default", "accept-edits"] | None = None
@@ -220,7 +267,17 @@ class ExportQuery(Value):
     """`jsonl`: every event; `json`: the session and its messages; `markdown`: a transcript to read."""
 
 
-class EventsQuery(Value):
+class ShownQuery(Value):
+    """What a stream shows."""
+
+    kinds: Kinds | None = None
+    """These events alone, by their `type`; default: all."""
+    detail: Detail = "full"
+    """`final`: without what is for display alone (deltas, `waiting`); a replay then has all that there was, from
+    however long ago."""
+
+
+class EventsQuery(ShownQuery):
     after: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
     """As `Last-Event-ID`, which wins over it."""
     ticket: Annotated[str, StringConstraints(max_length=200)] | None = None
@@ -229,6 +286,19 @@ class EventsQuery(Value):
 class EventsHeaders(Value):
     last_event_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
     """The last number that was seen; everything after it is sent again."""
+
+
+class AllEventsQuery(ShownQuery):
+    sessions: SessionNames | None = None
+    """These alone: ids, unique beginnings of them, or `latest`; default: all that are loaded, now or later."""
+    after: ManyCursor | None = None
+    """As `Last-Event-ID`, which wins over it."""
+
+
+class AllEventsHeaders(Value):
+    last_event_id: ManyCursor | None = None
+    """The last cursor that was seen; everything after it is sent again. Empty: everything since each session was
+    loaded."""
 
 
 # --- answers ---
@@ -261,6 +331,21 @@ class LanguageInfo(Value):
     """Why it is not ready, as a sentence."""
 
 
+class McpServerInfo(Value):
+    """An MCP server that some session uses."""
+
+    name: str
+    state: Serving
+    """`lost`: it is being connected again, and what it offered still counts."""
+    tools: int
+    """How many it offers now."""
+    error: str | None = None
+    """Why it is not ready, as a sentence."""
+    transport: Literal["stdio", "http", "sse"]
+    source: str
+    """The file that names it."""
+
+
 class Info(Value):
     version: str
     cwd: str
@@ -268,7 +353,7 @@ class Info(Value):
     default_model: str
     providers: tuple[ProviderInfo, ...]
     sandbox: SandboxInfo
-    mcp: tuple[str, ...] = ()
+    mcp: tuple[McpServerInfo, ...] = ()
     lsp: tuple[LanguageInfo, ...] = ()
     features: tuple[str, ...]
 
@@ -297,6 +382,7 @@ class SessionState(Value):
     unattended: Unattended
     busy: bool
     waiting_for: WaitsFor | None = None
+    """What it waits for; `GET …/why` says more. Absent: for nothing, or for somebody to prompt or resume it."""
     last_seq: int
     oldest_seq: int
     """The first number that the ring still holds."""
@@ -310,6 +396,8 @@ class SessionState(Value):
     suspended: bool = False
     """The last run ended `suspended`; resume it, give it the answers it waits for, or cancel it."""
     queued_prompts: int = 0
+    running_tasks: int = 0
+    """Background tasks that go on."""
     deferred: tuple[DeferredCall, ...] = ()
     """Calls whose result comes from outside, by token."""
     created: float
@@ -386,6 +474,53 @@ class PromptDone(Value):
     """The answer as `output_schema` describes it, checked; null where none was asked for or the run ended otherwise."""
 
 
+class RunningCall(Value):
+    """A tool call that has begun and has no result."""
+
+    call_id: str
+    tool_name: str
+    since: float | None = None
+    """Unix time in seconds; absent where it began before the server did."""
+    token: str | None = None
+    """Its result comes from outside: `POST …/deferred/{token}`."""
+
+
+class OpenRequest(Value):
+    """A permission request that waits for its answer."""
+
+    request_id: str
+    kind: RequestKind
+    tool_name: str
+    since: float
+
+
+class WhyDetail(Value):
+    text: str
+    """A sentence for a person."""
+    model: str | None = None
+    """The model that is asked, or will be asked again: `provider/model`."""
+    until: float | None = None
+    """Unix time in seconds at which it goes on by itself."""
+    calls: tuple[RunningCall, ...] = ()
+    requests: tuple[OpenRequest, ...] = ()
+    """The oldest first."""
+    servers: tuple[str, ...] = ()
+    """MCP servers that are not connected yet."""
+    queued: int = 0
+    """Prompts that wait for their run."""
+
+
+class Why(Value):
+    """Why the session is not moving, or what it is moving on."""
+
+    state: Literal["idle", "running", "interrupted", "suspended", "closing"]
+    """`interrupted`: a run is unfinished since a server stopped; `suspended`: the last run ended so."""
+    waiting_for: WaitingFor
+    since: float
+    """Unix time in seconds: since when it waits for just that. Of a model: when it was last heard."""
+    detail: WhyDetail
+
+
 class CancelAnswer(Value):
     cancelled: bool
 
@@ -398,6 +533,11 @@ class SuspendAnswer(Value):
 class QueueList(Value):
     queue: tuple[QueuedPrompt, ...]
     """The prompt that runs next first."""
+
+
+class TaskList(Value):
+    tasks: tuple[BackgroundTask, ...]
+    """Those that run, and the last ones that have ended, in the order in which they began."""
 
 
 class CompactAnswer(Value):
@@ -419,6 +559,8 @@ class PermissionGranted(Value):
     allowed: bool
     persisted: bool
     rule: str
+    expires_at: float | None = None
+    """Unix time in seconds from which on the rule is in force no more."""
     error: str | None = None
 
 
@@ -440,6 +582,8 @@ class ApprovalInfo(Value):
     state: Literal["waiting", "allowed", "denied"]
     time: float | None = None
     """Of the decision."""
+    scripts: tuple[str, ...] = ()
+    """Files of the project that its command names, from the project's top: their content is approved with it."""
 
 
 class ApprovalList(Value):

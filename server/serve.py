@@ -5,7 +5,6 @@ told at once. Promise: stdout gets the one JSON line when the server answers, an
 """
 
 import argparse
-import logging
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from server import discovery
+from server import discovery, logs
 from server.discovery import Running
 from server.listener import DEFAULT_PORT, Address, Listener, listen
 from server.origins import is_loopback_name, parse_host
@@ -28,7 +27,9 @@ def serve(arguments: argparse.Namespace) -> int:
     token = find_token(arguments.token_file, arguments.token)
     settings = _settings(arguments, token)
     address = _address(arguments, token)
-    _configure_logging(settings.debug)
+    style = logs.log_style(os.environ)
+    logs.write_log(style, debug=settings.debug)
+    logs.tell_people(style)
     listener = listen(address)
     try:
         return _run(settings, listener, list(_warnings(arguments, token, listener)))
@@ -51,10 +52,10 @@ def _run(settings: ServerSettings, listener: Listener, warnings: list[str]) -> i
         published.append(discovery.publish(settings.state_dir, identity))
         sys.stdout.write(identity.start_line() + "\n")
         sys.stdout.flush()
-        notices = [*warnings, *application.notices]
-        sys.stderr.write(
-            "".join(f"{line}\n" for line in _for_people(application.model, identity, published[0], notices))
-        )
+        for line in _for_people(application.model, identity, published[0]):
+            logs.people.info("%s", line)
+        for notice in (*warnings, *application.notices):
+            logs.people.warning("  note      %s", notice)
 
     async def main() -> int:
         await application.start()
@@ -63,7 +64,7 @@ def _run(settings: ServerSettings, listener: Listener, warnings: list[str]) -> i
     try:
         application = build(settings)
         code = daemon.run(main())
-        sys.stderr.write(_farewell(application.left_open))
+        logs.people.info("%s", _farewell(application.left_open))
         return code
     except AgentError as error:
         raise CannotStart(str(error)) from error
@@ -140,23 +141,14 @@ def _warnings(arguments: argparse.Namespace, token: Token, listener: Listener) -
         yield "sessions may switch to the mode yolo, which runs everything without asking"
 
 
-def _for_people(model: str, server: Running, file: Path, notices: list[str]) -> Iterator[str]:
+def _for_people(model: str, server: Running, file: Path) -> Iterator[str]:
     yield f"agentcore {server.version} is running at {server.url} (process {server.pid})"
     yield f"  folders   {', '.join(server.roots)}"
     yield f"  model     {model}"
     yield f"  connect   with the token in the line on stdout, which is also in {file}"
-    for notice in notices:
-        yield f"  note      {notice}"
 
 
 def _farewell(left_open: int) -> str:
     if not left_open:
-        return "agentcore has stopped\n"
-    return f"agentcore has stopped; unfinished runs: {left_open}, each goes on when its session is loaded again\n"
-
-
-def _configure_logging(debug: bool) -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    if debug:  # our own rooms only: others would write request lines, and those hold tickets
-        for room in ("agentcore", "server"):
-            logging.getLogger(room).setLevel(logging.DEBUG)
+        return "agentcore has stopped"
+    return f"agentcore has stopped; unfinished runs: {left_open}, each goes on when its session is loaded again"

@@ -1,9 +1,9 @@
 """The phase of one session, and its runs one after another.
 
 The one place where work begins and ends: prompts that were accepted, the rest of a run that was interrupted or
-suspended, work that is no run. Every state change is a plain function, so every race is decided by who was called
-first; the supervising task is the one thing that takes time. Promise: `status`, the busy flag and the cancel handle
-change in one step. Knows the agent and its requests, never a client.
+suspended, what came of background tasks, work that is no run. Every state change is a plain function, so every race
+is decided by who was called first; the supervising task is the one thing that takes time. Promise: `status`, the busy
+flag and the cancel handle change in one step. Knows the agent and its requests, never a client.
 """
 
 import logging
@@ -15,7 +15,9 @@ from anyio.abc import TaskGroup
 
 from agentcore.agent import Agent, RunResult
 from agentcore.errors import AgentError
-from agentcore.events import Status
+from agentcore.events import Status, TaskState
+from agentcore.log_ids import logging_for
+from agentcore.ports.clock import Clock
 from server.barrier import barrier
 from server.phases import NotNow, Phase, Signal, next_phase
 from server.problems import Problem
@@ -25,6 +27,8 @@ from server.waiters import Waiters
 
 logger = logging.getLogger(__name__)
 
+IDLE_PROMPT_S = 60.0
+"""How long nothing is next before a person is told so: other agents wait about a minute, and who sits there knows."""
 _NOT_NOW = {
     Phase.RUNNING: ("session_busy", "A run is going on. Wait for its `done`, or cancel it first."),
     Phase.CLOSING: ("session_closed", "The session is being closed. Load it again with POST /v1/sessions."),
@@ -33,17 +37,22 @@ _NOT_NOW = {
 
 
 class Supervisor:
-    def __init__(self, agent: Agent, requests: Requests, waiters: Waiters, tasks: TaskGroup) -> None:
+    def __init__(self, agent: Agent, requests: Requests, waiters: Waiters, tasks: TaskGroup, clock: Clock) -> None:
         self._agent = agent
+        self._clock = clock
         self._requests = requests
         self._waiters = waiters
         self._tasks = tasks
         self._job: SideJob[Any] | None = None
         """The work that is going on and is no run."""
         self._idle = anyio.Event()
+        self._idle_since: float | None = None
+        """When the last run ended, by the clock for durations, until a person was told; None: nobody is to be told."""
         self.phase = _phase_of(agent)
         if agent.open_run is not None and agent.open_run.is_cancelled:
             self.abandon()  # a prompt was accepted that interrupts it
+        requests.close_lost()
+        agent.listen_to_tasks(self._task_ended)
         if agent.history.was_busy:
             agent.log.say_last(Status(busy=False))  # the process that said `true` is gone
 
@@ -55,12 +64,12 @@ class Supervisor:
 
     @property
     def waits_for_answers(self) -> bool:
-        return len(self._requests) > 0 or len(self._agent.history.deferrals) > 0
+        return len(self._requests.of_run) > 0 or len(self._agent.history.deferrals) > 0
 
     @property
     def waits_for_deferred(self) -> bool:
         """No run can get further before somebody answers what was deferred."""
-        if self.phase is Phase.SUSPENDED and len(self._requests) and self._agent.settings.unattended == "defer":
+        if self.phase is Phase.SUSPENDED and self._requests.of_run and self._agent.settings.unattended == "defer":
             return True
         return self.phase in (Phase.SUSPENDED, Phase.INTERRUPTED) and len(self._agent.history.deferrals) > 0
 
@@ -78,7 +87,8 @@ class Supervisor:
     # --- beginning ---
 
     def go_on(self) -> bool:
-        """Begin what is next in a session without a run: the rest of its run, or the first prompt of its queue.
+        """Begin what is next in a session without a run: the rest of its run, the first prompt of its queue, or the
+        telling of background tasks that have ended.
 
         Raises: StorageUnavailable.
         """
@@ -92,6 +102,16 @@ class Supervisor:
         """The last answer starts the rest of the run that waits for it. Raises: StorageUnavailable."""
         if self.phase in (Phase.INTERRUPTED, Phase.SUSPENDED) and not self.waits_for_answers:
             self.go_on()
+
+    def wake(self) -> None:
+        """Let the model learn what came of background tasks, where nothing goes on, and no person's prompt waits to be
+        begun: with that it learns it as well."""
+        if self.phase is Phase.IDLE and self._agent.has_news and not len(self._agent.history.queue):
+            self.go_on_if_it_can()
+
+    def _task_ended(self, task_id: str, state: TaskState) -> None:
+        self._requests.close_task(task_id, "cancelled" if state == "stopped" else "expired")
+        self.wake()
 
     def begin_job(self, job: SideJob[Any]) -> None:
         """Do what is no run; the session is busy meanwhile.
@@ -107,17 +127,18 @@ class Supervisor:
     def _start(self, running: Phase, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """The session is claimed: say so and let the work begin."""
         self.phase = running
-        self._idle = anyio.Event()
+        self._idle, self._idle_since = anyio.Event(), None
         self._claim()
         self._agent.log.say_last(Status(busy=True))
-        self._tasks.start_soon(self._guarded, work, name=f"run of {self._agent.id}")
+        with logging_for(self._agent.id):
+            self._tasks.start_soon(self._guarded, work, name=f"run of {self._agent.id}")
 
     def _open_next(self) -> bool:
         """See to it that a run is open; whether there is one. Raises: StorageUnavailable."""
         if self._agent.open_run is not None:
             self._agent.reopen_run()
             return True
-        return self._agent.begin_next()
+        return self._agent.begin_next() or self._agent.wake()
 
     def _claim(self) -> None:
         self._requests.begin_run()
@@ -217,12 +238,16 @@ class Supervisor:
             self._agent.log.say_last(Status(busy=False))
         self._rest(Signal.RUN_SUSPENDED if is_suspended else Signal.RUN_ENDED)
         if not is_paused and self.phase is Phase.IDLE:
-            self._call_person()
+            self._idle_since = self._clock.monotonic()
         return False
 
-    def _call_person(self) -> None:
-        """A run has ended, nothing is next: hooks may tell the person, where one is there who can begin something."""
-        agent = self._agent
+    def call_person(self) -> None:
+        """Where a run has ended and nothing was next for a while, hooks may tell the person, once, where one is there
+        who can begin something."""
+        agent, since = self._agent, self._idle_since
+        if self.phase is not Phase.IDLE or since is None or self._clock.monotonic() - since < IDLE_PROMPT_S:
+            return
+        self._idle_since = None
         if agent.settings.unattended == "deny" or agent.is_stopping or agent.log.is_broken or agent.log.is_taken_over:
             return
         with barrier(f"notifying of session {agent.id}"):

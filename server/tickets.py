@@ -9,7 +9,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass, field
 
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 
 LIFETIME_S = 30.0  # the promise of the API
 MAX_OPEN = 256  # when more are open, the oldest is dropped: only holders of the token can make them

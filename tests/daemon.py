@@ -149,21 +149,22 @@ class Daemon:
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=WAIT_S, trust_env=False)
 
     async def open_stream(
-        self, session: str, *, after: int | None = None, query: str = "", method: str = "GET", **headers: str
+        self, session: str | None, *, after: object = None, query: str = "", method: str = "GET", **headers: str
     ) -> "Stream":
-        """Ask for the events of a session; `after` goes into `Last-Event-ID`."""
+        """Ask for the events of a session, or of all (None); `after` goes into `Last-Event-ID`."""
         given = {"Authorization": f"Bearer {self.token}", **headers}
         if after is not None:
             given["Last-Event-ID"] = str(after)
         lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in given.items() if value)
         with anyio.fail_after(WAIT_S):
             socket = await anyio.connect_tcp("127.0.0.1", self.port)
-            path = f"/v1/sessions/{session}/events{query}"
+            path = "/v1/events" if session is None else f"/v1/sessions/{session}/events"
+            path += query
             await socket.send(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
         return Stream(socket)
 
     @asynccontextmanager
-    async def stream(self, session: str, **options: Any) -> AsyncIterator["Stream"]:
+    async def stream(self, session: str | None, **options: Any) -> AsyncIterator["Stream"]:
         """An open stream whose head has come."""
         stream = await self.open_stream(session, **options)
         async with stream.socket:
@@ -191,6 +192,8 @@ class Frame:
     id: int | None = None
     event: str = ""
     data: bytes = b""
+    place: str | None = None
+    """The id of a block that is nothing but one."""
 
     @property
     def json(self) -> dict[str, Any]:
@@ -242,16 +245,18 @@ class Wire:
 
 
 def parse_frame(block: bytes) -> Frame:
-    number, event, data = None, "", b""
+    name, event, data = None, "", b""
     for line in block.split(b"\n"):
-        name, _, value = line.partition(b": ")
-        if name == b"id":
-            number = int(value)
-        elif name == b"event":
+        field, _, value = line.partition(b": ")
+        if field == b"id":
+            name = value.decode()
+        elif field == b"event":
             event = value.decode()
-        elif name == b"data":
+        elif field == b"data":
             data = value
-    return Frame(block, number, event, data)
+    if name is None or not data:
+        return Frame(block, None, event, data, name)
+    return Frame(block, int(name), event, data)
 
 
 class Stream:
@@ -299,6 +304,10 @@ class Stream:
     async def until_idle(self) -> list[Frame]:
         """Everything up to and including the next `status` that is not busy."""
         return await self._until(lambda frame: frame.event == "status" and not frame.json["busy"])
+
+    async def until_place(self, place: str) -> list[Frame]:
+        """Everything up to and including the block that says just that."""
+        return await self._until(lambda frame: frame.place == place)
 
     async def to_end(self) -> list[Frame]:
         frames: list[Frame] = []

@@ -18,10 +18,12 @@ from agentcore.errors import ProviderError
 from agentcore.events import EVENTS, NumberedEvent, PermissionRequest
 from agentcore.guard.scanning import Scanner
 from agentcore.messages import Block, Text, ToolCall
-from agentcore.ports import Clock, Finished, ModelRequest, Provider, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.clock import Clock
+from agentcore.ports.models import Finished, ModelRequest, Provider, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.registry import Providers
 from agentcore.retry import Patience
 from agentcore.session import Settings
+from agentcore.telemetry.room import Telemetry
 from agentcore.usage import Usage
 from server.hub import Hub
 from server.live import LiveSession
@@ -63,7 +65,7 @@ def say(text: str, stop: str = "end_turn") -> Turn:
     return Turn([TextPart(piece) for piece in text.split(" ")], [Text(text=text)], stop)
 
 
-def call(name: str, call_id: str | None = None, **input: object) -> ToolCall:
+def call(name: str, /, call_id: str | None = None, **input: object) -> ToolCall:
     return ToolCall.model_validate({"id": call_id or f"call-{name}", "name": name, "input": input})
 
 
@@ -284,6 +286,7 @@ async def house(
     clock: Clock | None = None,
     patience: Patience | None = None,
     scanners: Sequence[Scanner] = (),
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[House]:
     """A hub with a fake model over real files below `root`; entering again below the same root is a restart."""
     (root / "work").mkdir(exist_ok=True)
@@ -300,7 +303,14 @@ async def house(
         environ={"PATH": "/usr/bin:/bin"},
     )
     providers = FakeProviders(provider, fallbacks)
-    app = App(config, clock=clock, providers=providers, patience=patience or HASTE, scanners=scanners)
+    app = App(
+        config,
+        clock=clock,
+        providers=providers,
+        patience=patience or HASTE,
+        scanners=scanners,
+        telemetry=telemetry,
+    )
     tasks: TaskGroup
     async with anyio.create_task_group() as tasks:
         hub = Hub(app, tasks)

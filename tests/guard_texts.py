@@ -98,6 +98,10 @@ def adversarial(size: int = SIZE) -> dict[str, str]:
         *("4242424242424242 ", "tel ", "tel 1234567 ", "call 212-555-0187 ", "phone0", "phone 0171/3920"),
         *("(212) 555-0187 ", "01 02 03 04 05 ", "123-45-6789 ", "pesel 44051401458 ", "12345678Z "),
         *("1 85 05 78 006 084 91 ", "idnr 86095742719 ", "order 4242424242424242 "),
+        *("token=", "token=a1b2", "token: " + "a1" * 20 + " ", "page_token=", "default login a password ", "curl "),
+        *("machine a.b ", "machine a.b login c ", "machine a.b login c password dddd\n", "curl -u ", "curl -u a:"),
+        *("curl -u a:bbbb ", "sshpass -p", "4242.4242.4242.4241 "),
+        *("\x1b[", "\x1b[1;", "\x1b[0m", "1\x1b[0m", "\\u001b[", "\\e[1;1;"),
         *("\u200b", "1\u200b", "\uff14", "\u0664", "e\u0301", "\u0130"),
     )
     return {

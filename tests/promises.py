@@ -42,6 +42,63 @@ PROMISES: dict[str, Promise] = {
         "Lines of a stream end in LF, and no other separator is left bare.",
         "server/test_stream_contract.py::test_lines_end_in_lf_alone_and_no_separator_is_left_bare",
     ),
+    "view-of-replay": Promise(
+        "What a stream is to show holds for what it replays, from ring and journal, as for what comes.",
+        "server/test_stream_views.py::test_a_view_shows_the_same_of_what_happens_and_of_its_replay",
+    ),
+    "view-keeps-numbers": Promise(
+        "A cursor that was taken under one choice of events loses nothing under another.",
+        "server/test_stream_views.py::test_a_place_that_was_taken_under_one_view_loses_nothing_under_another",
+    ),
+    "final-has-no-gap": Promise(
+        "A stream without display-only events has all that there was, from however long ago.",
+        "server/test_stream_views.py::test_a_view_holds_for_what_comes_from_the_journal",
+    ),
+    "quiet-cursor-moves": Promise(
+        "A stream that shows nothing of what happens says now and then how far it has come.",
+        "server/test_stream_views.py::test_a_quiet_stream_is_kept_alive_and_says_how_far_it_has_come",
+    ),
+    "many-same-bytes": Promise(
+        "Over many sessions events keep their bytes and have no id; each chunk ends with the place in all of them.",
+        "server/test_many_streams.py::test_frames_keep_their_bytes_without_an_id_and_each_chunk_ends_with_the_place",
+    ),
+    "many-come-later": Promise(
+        "A session that comes later is there from its beginning, also when nobody listened.",
+        "server/test_many_streams.py::test_a_session_that_came_while_nobody_listened_is_there_from_its_beginning",
+    ),
+    "many-lose-nothing": Promise(
+        "A cursor over many sessions loses nothing, whatever is cut, closed and loaded again.",
+        "server/test_streams_random.py::test_a_reader_of_many_sessions_loses_nothing",
+    ),
+    "many-survive-a-kill": Promise(
+        "A cursor over many sessions from before a SIGKILL loses nothing, also of sessions that are not loaded yet.",
+        "crash/test_killed_many_streams.py::"
+        "test_with_the_cursor_from_before_a_kill_a_reader_of_all_sessions_loses_nothing",
+    ),
+    "many-one-wake": Promise(
+        "However many sessions have news, their reader is woken once and writes one chunk.",
+        "server/test_many_streams.py::test_many_sessions_that_have_news_are_one_wake_and_one_chunk",
+    ),
+    "why-model": Promise(
+        "Of a silent model it is said which it is and when it was last heard.",
+        "server/test_why_http.py::test_a_model_that_is_silent_is_named_with_the_time_since_it_was_last_heard",
+    ),
+    "why-tool": Promise(
+        "Of a running tool it is said which call it is, and since when.",
+        "server/test_why_http.py::test_a_tool_that_runs_is_named_with_its_call",
+    ),
+    "why-person": Promise(
+        "A session that needs a person says which request to answer.",
+        "server/test_why_http.py::test_a_person_who_is_needed_is_told_which_request_to_answer",
+    ),
+    "why-retry": Promise(
+        "A session that waits to ask a model again says when.",
+        "server/test_why_http.py::test_a_retry_says_when",
+    ),
+    "why-mcp": Promise(
+        "A run that waits for MCP servers names them.",
+        "server/test_why_http.py::test_a_run_that_waits_for_servers_names_them",
+    ),
     "bad-cursor": Promise(
         "A malformed cursor is a 400.", "server/test_stream_contract.py::test_a_malformed_cursor_is_refused"
     ),
@@ -417,6 +474,22 @@ PROMISES: dict[str, Promise] = {
         "A grant that is taken back is in force no more, at once and after a restart.",
         "server/test_rules_http.py::test_a_session_grant_is_taken_back_at_once_and_for_good",
     ),
+    "rule-expires": Promise(
+        "A grant that was given for a time ends then, also after a restart, and is listed with its end.",
+        "core/test_permissions.py::test_a_grant_ends_when_it_was_said_to_end_also_after_a_restart",
+    ),
+    "rule-of-no-use": Promise(
+        "An allow rule that can settle nothing is told, with what to write in its place.",
+        "core/test_bypasses.py::test_a_rule_that_approves_nothing_is_told_with_what_to_write",
+    ),
+    "auto-sees-all": Promise(
+        "In mode auto a call that the model cannot be shown whole is a person's to allow.",
+        "core/test_gate.py::test_a_call_that_the_model_cannot_be_shown_whole_is_for_a_person",
+    ),
+    "always-is-kept": Promise(
+        "A rule that was allowed for good is written even when the server is killed before it could be.",
+        "crash/test_killed_before_a_rule_is_written.py::test_the_next_load_writes_the_rule_and_only_that_one",
+    ),
     "auto-sees-little": Promise(
         "In mode auto the model sees the last three prompts and the call, and nothing else.",
         "core/test_gate.py::test_the_model_sees_the_last_three_prompts_and_the_call_and_lets_it_run",
@@ -430,6 +503,10 @@ PROMISES: dict[str, Promise] = {
         "A repository's settings loosen nothing, and what has no effect is told.",
         "core/test_settings_layers.py::test_a_repository_loosens_nothing",
     ),
+    "mode-turned-off": Promise(
+        "A mode that the user's own file turns off is refused, and a session that was in it leaves it.",
+        "core/test_restart.py::test_no_session_is_in_a_mode_that_the_users_own_file_turns_off",
+    ),
     "opened-repository": Promise(
         "Nothing of a hostile repository counts or runs by being opened.",
         "server/test_approvals_http.py::test_nothing_of_a_hostile_repository_counts_or_runs_by_being_opened",
@@ -437,6 +514,10 @@ PROMISES: dict[str, Promise] = {
     "approval-of-content": Promise(
         "An approval holds for one content in one project; whatever is changed waits again.",
         "core/test_settings_approvals.py::test_changed_content_waits_again",
+    ),
+    "approval-of-scripts": Promise(
+        "A hook whose script was changed runs no more until it is approved again.",
+        "server/test_approvals_http.py::test_a_hook_whose_script_was_changed_runs_no_more_until_it_is_approved_again",
     ),
     "approval-at-once": Promise(
         "A person's word about what a repository wants to run is in force at once.",
@@ -479,6 +560,10 @@ PROMISES: dict[str, Promise] = {
         "What a hook prints and how it ends means what the public conventions say.",
         "core/test_hooks_rules.py::test_what_a_command_printed_says_this",
     ),
+    "hook-matchers-end": Promise(
+        "A matcher holds nobody up: what nobody approved is not searched, what takes too long counts as a match.",
+        "core/test_hooks_room.py::test_the_matcher_of_what_nobody_approved_is_not_even_searched",
+    ),
     "hook-matchers": Promise(
         "A matcher means the names that it means for other agents, in either spelling.",
         "core/test_hooks_rules.py::test_a_matcher_means_these_names",
@@ -502,6 +587,34 @@ PROMISES: dict[str, Promise] = {
     "hook-of-a-repository": Promise(
         "A repository's hook runs only as a person has approved it.",
         "core/test_hooks_room.py::test_what_comes_with_a_repository_runs_only_as_it_was_approved",
+    ),
+    "hook-hears-steers": Promise(
+        "What steers a run passes the hooks that its prompt passes.",
+        "core/test_hooks_runs.py::test_what_steers_a_run_is_heard_as_its_prompt_is",
+    ),
+    "hook-stop-limit": Promise(
+        "A restart does not let Stop hooks send a run on more often.",
+        "core/test_hooks_runs.py::test_a_crash_does_not_let_stop_hooks_send_the_model_on_more_often",
+    ),
+    "hook-exports": Promise(
+        "What hooks export for commands is read and never run, and no secret is in it.",
+        "core/test_hooks_exports.py::test_no_secret_and_nothing_of_the_servers_own_gets_into_a_command",
+    ),
+    "hook-updates": Promise(
+        "What a repository's hook allows for good ends with the session.",
+        "core/test_hooks_updates.py::test_a_hook_of_the_repository_changes_nothing_beyond_the_session",
+    ),
+    "skill-of-a-run": Promise(
+        "What a skill of the user's allows counts until the run ends that uses it.",
+        "core/test_skills_in_use.py::test_what_a_skill_of_the_users_own_allows_counts_until_the_run_ends",
+    ),
+    "skill-of-a-repository": Promise(
+        "A repository's skill forbids, and allows nothing.",
+        "core/test_skills_in_use.py::test_a_skill_of_the_repository_allows_nothing_and_forbids",
+    ),
+    "skill-after-a-crash": Promise(
+        "After a crash what a skill forbids is forbidden, and what it allows is gone.",
+        "core/test_skills_in_use.py::test_after_a_crash_what_a_skill_allows_is_gone_and_what_it_forbids_is_not",
     ),
     "hook-over-http": Promise(
         "An address is an observer or a judge by its JSON alone: no status blocks, no redirect is followed.",
@@ -538,6 +651,14 @@ PROMISES: dict[str, Promise] = {
         " asked.",
         "core/test_guard_runs.py::test_a_rejected_prompt_ends_its_run_blocked_and_reaches_nobody",
     ),
+    "guard-beginnings": Promise(
+        "While the guard is on, instruction files, the list of skills and notes pass it before a context begins.",
+        "core/test_guard_runs.py::test_what_a_context_begins_with_is_checked",
+    ),
+    "guard-derived": Promise(
+        "No title is made, and the queue shows no text, of a prompt that hooks and the guard have not let through.",
+        "core/test_guard_runs.py::test_a_title_is_made_of_what_was_let_through",
+    ),
     "guard-results": Promise(
         "While the guard is on, a result is shown only after it was looked at: no output of a running call.",
         "core/test_guard_runs.py::test_a_result_is_checked_with_what_people_are_shown_of_it",
@@ -553,6 +674,156 @@ PROMISES: dict[str, Promise] = {
     "guard-or-no-session": Promise(
         "Where the guard is on and a scanner cannot be made, no session begins (422).",
         "server/test_guard_http.py::test_a_scanner_that_cannot_be_made_refuses_the_session_and_leaves_none_behind",
+    ),
+    # background tasks
+    "task-wakes": Promise(
+        "When a background task ends in an idle session, a run begins by itself and tells the model.",
+        "server/test_tasks_http.py::test_a_task_is_listed_while_it_runs_and_a_run_that_begins_by_itself_tells_its_end",
+    ),
+    "task-border": Promise(
+        "What ends while a run goes on is told at that run's next border.",
+        "core/test_background.py::test_what_ends_while_a_run_goes_on_is_told_at_its_next_border",
+    ),
+    "task-once": Promise(
+        "Killed behind any line, each background task has one end and is told to the model once.",
+        "crash/test_every_prefix_of_tasks.py::test_killed_behind_any_line_each_task_ends_once_and_is_told_once",
+    ),
+    "task-delivered-after-a-kill": Promise(
+        "A result that waited for its delivery when the server was killed is delivered once.",
+        "crash/test_killed_tasks.py::test_what_ended_before_the_kill_and_was_not_told_is_told_at_the_next_load_once",
+    ),
+    "task-lost": Promise(
+        "A task that was alive when the server ended is told as lost, and nothing of it goes on.",
+        "crash/test_killed_tasks.py::test_what_was_alive_is_ended_and_told_as_lost_once",
+    ),
+    "task-stop-is-no-cancel": Promise(
+        "A server that stops leaves its background tasks in the journal as they were.",
+        "crash/test_killed_tasks.py::test_a_server_that_stops_leaves_its_tasks_as_they_were",
+    ),
+    "task-survives-cancel": Promise(
+        "A cancel of the run leaves background tasks alone.",
+        "core/test_background.py::test_a_task_survives_the_cancel_of_its_run",
+    ),
+    "task-closes": Promise(
+        "Closing a session ends its background tasks and all that they started.",
+        "server/test_tasks_http.py::test_closing_a_session_ends_what_goes_on_in_it",
+    ),
+    "task-limit": Promise(
+        "At most eight background tasks run in a session.",
+        "core/test_background.py::test_a_ninth_task_is_refused_with_what_to_do_about_it",
+    ),
+    "task-requests": Promise(
+        "A permission request of a background task outlives the run and ends with the task.",
+        "core/test_background.py::test_a_request_of_a_task_outlives_the_run_and_its_answer_reaches_the_task",
+    ),
+    "task-unloading": Promise(
+        "A session with a running background task is not unloaded.",
+        "core/test_background.py::test_a_session_with_a_running_task_is_not_unloaded",
+    ),
+    # subagents
+    "subagent-order": Promise(
+        "The events of a subagent stand inside of its call, under its label.",
+        "core/test_subagents.py::test_the_events_of_a_subagent_stand_inside_of_its_call_under_its_label",
+    ),
+    "subagents-any-order": Promise(
+        "Twenty subagents that ask at once can be answered in any order.",
+        "server/test_subagents_http.py::test_twenty_subagents_that_ask_at_once_are_answered_in_any_order",
+    ),
+    "subagents-after-a-cancel": Promise(
+        "What a subagent in the background asks can be answered after its run was cancelled.",
+        "server/test_subagents_http.py::test_what_is_left_can_be_answered_after_some_were_cancelled_with_their_run",
+    ),
+    "subagent-alone": Promise(
+        "A subagent begins with its task alone and has no subagents of its own.",
+        "core/test_subagents.py::test_a_subagent_begins_with_its_task_alone_and_has_no_subagents_of_its_own",
+    ),
+    "subagent-spends": Promise(
+        "What a subagent spends is the session's, before and after a restart.",
+        "core/test_subagents.py::test_what_a_subagent_spends_is_the_sessions",
+    ),
+    "subagent-undo": Promise(
+        "One undo takes back what a run and its subagents did.",
+        "core/test_subagents.py::test_one_undo_takes_back_what_the_main_agent_and_its_subagent_did",
+    ),
+    "subagent-killed": Promise(
+        "After a SIGKILL the requests of a subagent are expired, its call is unknown, and the main agent goes on.",
+        "crash/test_killed_subagents.py::test_requests_expire_calls_end_unknown_and_the_main_agent_goes_on",
+    ),
+    "subagent-ends": Promise(
+        "Wherever a subagent was cut off, each turn, model call and call of it has one end.",
+        "crash/test_killed_subagents.py::test_behind_any_line_everything_of_a_subagent_has_its_end",
+    ),
+    "subagent-circles": Promise(
+        "A subagent that makes the same calls with the same results four times within eight turns is stopped.",
+        "core/test_subagents.py::test_one_that_goes_in_circles_is_stopped",
+    ),
+    "agent-files-tighten": Promise(
+        "A repository's agent may tighten and never loosen.",
+        "core/test_agent_files.py::test_an_agent_of_a_repository_tightens_and_never_loosens",
+    ),
+    "worktree-apart": Promise(
+        "Work in a worktree leaves the project untouched and is kept where something changed.",
+        "core/test_subagents.py::test_work_in_a_worktree_is_kept_where_something_changed_and_the_project_is_untouched",
+    ),
+    "worktree-rules": Promise(
+        "What rules forbid in the project is forbidden in its worktrees.",
+        "core/test_subagents.py::test_what_is_forbidden_in_the_project_is_forbidden_in_its_worktrees",
+    ),
+    # seeing what it does
+    "telemetry-off": Promise(
+        "Nothing of OpenTelemetry is loaded unless the standard variables ask for it.",
+        "server/test_telemetry_collector.py::test_nothing_of_it_is_loaded_where_it_is_not_asked_for",
+    ),
+    "telemetry-spans": Promise(
+        "A run is a span that holds its model calls and tool calls, by the GenAI conventions.",
+        "server/test_telemetry_http.py::test_a_run_is_a_span_that_holds_its_model_and_tool_calls",
+    ),
+    "telemetry-no-content": Promise(
+        "Nothing of what was said is exported unless that was asked for.",
+        "server/test_telemetry_http.py::test_nothing_of_what_was_said_is_exported",
+    ),
+    "telemetry-harmless": Promise(
+        "No run and no stop waits for a collector.",
+        "server/test_telemetry_collector.py::"
+        "test_a_collector_that_takes_and_does_not_answer_holds_up_neither_runs_nor_the_stop",
+    ),
+    "logs-as-json": Promise(
+        "With AGENTCORE_LOG=json every line is an object, with the ids of session and run, and without what was said.",
+        "server/test_logs.py::test_as_json_every_line_is_an_object_with_the_ids_of_session_and_run",
+    ),
+    "webhook-once": Promise(
+        "A webhook hears of each request that waits for a person once, and of nothing else.",
+        "clients/test_curl_cookbook.py::test_a_webhook_hears_of_each_request_once_and_of_nothing_else",
+    ),
+    # MCP
+    "mcp-one-process": Promise(
+        "Sessions that configure the same MCP server share one process of it.",
+        "mcp/test_sessions_with_servers.py::test_ten_sessions_share_one_process",
+    ),
+    "mcp-approved": Promise(
+        "An MCP server of a repository runs once a person has approved it as it stands, and until that is taken back.",
+        "mcp/test_sessions_with_servers.py::"
+        "test_a_server_of_a_repository_runs_once_it_is_approved_and_until_that_is_taken_back",
+    ),
+    "mcp-nobody-waits": Promise(
+        "A run does not wait long for an MCP server that is starting, and says so.",
+        "mcp/test_sessions_with_servers.py::test_a_run_does_not_wait_long_for_a_server_and_says_so",
+    ),
+    "mcp-real-name": Promise(
+        "A call through `call_tool` is asked about, told and run as the tool that it names.",
+        "mcp/test_sessions_with_servers.py::test_very_many_tools_are_found_by_searching_and_called_as_themselves",
+    ),
+    "mcp-subagents": Promise(
+        "A subagent has the tools of MCP servers, through the gate and the hooks, and asks in its own name.",
+        "mcp/test_sessions_with_servers.py::test_a_subagent_calls_a_servers_tool_through_the_gate_and_the_hooks",
+    ),
+    "mcp-confined": Promise(
+        "An MCP server with `sandbox = true` reaches the project and what it is given, or does not run.",
+        "mcp/test_confined.py::test_a_confined_server_reaches_the_project_and_what_it_is_given",
+    ),
+    "mcp-nothing-left": Promise(
+        "No process of an MCP server outlives the server, nor, after the next start, a server that was killed.",
+        "mcp/test_killed_owner.py::test_what_a_killed_owner_left_running_is_ended_at_the_next_start",
     ),
     # clients
     "cursor-after-handling": Promise(

@@ -6,7 +6,7 @@ import anyio
 from anyio import to_thread
 
 from agentcore.messages import Message, Text
-from agentcore.ports import ModelRequest, Provider, StreamPart, ToolCallPart
+from agentcore.ports.models import ModelRequest, Provider, StreamPart, ToolCallPart
 
 
 class Closable(Provider, Protocol):

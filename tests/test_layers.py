@@ -21,9 +21,11 @@ LAYERS: tuple[frozenset[str], ...] = (
             "estimate",
             "files",
             "folders",
+            "git_environ",
             "images",
             "languages",
             "limits",
+            "log_ids",
             "marks",
             "media",
             "origin",
@@ -32,6 +34,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "redaction",
             "schema_check",
             "schema_input",
+            "serving",
             "web_address",
             "wiretap",
             "within",
@@ -53,6 +56,8 @@ LAYERS: tuple[frozenset[str], ...] = (
             "budget",
             "inbox",
             "deferrals",
+            "tasks",
+            "toolbox",
         }
     ),
     frozenset(
@@ -60,6 +65,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "permissions",
             "hooks",
             "guard",
+            "beside",
             "judge",
             "compaction",
             "settings",
@@ -70,13 +76,33 @@ LAYERS: tuple[frozenset[str], ...] = (
             "skills",
             "spending",
             "notes",
+            "notifications",
         }
     ),
-    frozenset({"providers", "tools", "sessions", "checkpoints", "sandbox", "lsp", "tracing"}),
+    frozenset(
+        {
+            "providers",
+            "tools",
+            "sessions",
+            "checkpoints",
+            "sandbox",
+            "lsp",
+            "telemetry",
+            "tracing",
+            "background",
+            "subagents",
+            "mcp",
+        }
+    ),
     frozenset(
         {
             "agent",
             "assembly",
+            "budgets",
+            "delegated",
+            "delegating",
+            "outfitting",
+            "worktrees",
             "context",
             "doctor",
             "hearing",
@@ -92,9 +118,13 @@ LAYERS: tuple[frozenset[str], ...] = (
             "expansion",
             "factory",
             "mentions",
+            "nearby",
             "skilled",
+            "skills_in_use",
             "traces",
             "surroundings",
+            "server_setup",
+            "confinement",
         }
     ),
 )
@@ -103,9 +133,13 @@ SEPARATE = (4,)
 
 SERVER_MAY = LAYERS[0] | LAYERS[1] | LAYERS[5]
 CLIENTS_MAY = LAYERS[0]
-VENDOR_SDKS = frozenset({"anthropic", "openai", "google", "httpx2"})
-USES_HTTPX2 = frozenset({"providers", "hooks"})
-"""Rooms that send requests of their own (`httpx2` comes with the SDKs, and is no vendor's)."""
+VENDOR_SDKS = frozenset({"anthropic", "openai", "google", "httpx2", "mcp", "mcp_types"})
+USED_IN = {
+    "httpx2": frozenset({"providers", "hooks", "mcp"}),  # rooms that send requests; it comes with the SDKs
+    "mcp": frozenset({"mcp"}),
+    "mcp_types": frozenset({"mcp"}),
+}
+"""Rooms that may know one that is no model vendor's."""
 WEB = frozenset({"starlette", "uvicorn", "sse_starlette"})
 
 Import = tuple[str, int, bool]
@@ -199,10 +233,17 @@ def test_agentcore_imports_only_upwards(path: Path) -> None:
 def test_only_providers_know_vendor_sdks_and_load_them_late(path: Path) -> None:
     for name, line, is_late in imports_of(path):
         if name.split(".")[0] in VENDOR_SDKS:
-            rooms = USES_HTTPX2 if name.split(".")[0] == "httpx2" else {"providers"}
+            rooms = USED_IN.get(name.split(".")[0], {"providers"})
             folders = [ROOT / "agentcore" / room for room in rooms]
             assert any(path.is_relative_to(folder) for folder in folders), f"{path}:{line} knows {name}"
             assert is_late, f"{path}:{line} loads {name} at import"
+
+
+@pytest.mark.parametrize("path", files("agentcore") + files("server"), ids=str)
+def test_only_the_room_of_telemetry_knows_opentelemetry(path: Path) -> None:
+    for name, line, _ in imports_of(path):
+        is_there = path.is_relative_to(ROOT / "agentcore" / "telemetry")
+        assert is_there or name.split(".")[0] != "opentelemetry", f"{path}:{line} knows {name}"
 
 
 @pytest.mark.parametrize("path", files("server"), ids=str)

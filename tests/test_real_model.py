@@ -23,7 +23,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Message, Text
-from agentcore.ports import Finished, ModelRequest, Provider, StreamPart, TextPart, ThinkingPart
+from agentcore.ports.models import Finished, ModelRequest, Provider, StreamPart, TextPart, ThinkingPart
 from agentcore.providers.anthropic.provider import AnthropicProvider
 from agentcore.providers.compatible.provider import CompatibleProvider
 from agentcore.providers.endpoint import Endpoint, Key

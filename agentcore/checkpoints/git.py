@@ -29,14 +29,14 @@ from agentcore.checkpoints.repository import (
     filters_in,
     place_of,
 )
+from agentcore.git_environ import QUIET, with_git_settings
 
 _COMPARED = (b"H", b"M")
 """Tags of `git ls-files -v` for files that git compares with the work tree: in the index, or unmerged."""
 _LINK_TO_REPOSITORY = b"160000"
 _OVERRIDES = {
-    "core.fsmonitor": "false",
+    **QUIET,
     "core.hooksPath": os.devnull,
-    "safe.bareRepository": "explicit",
     "protocol.allow": "never",
 }
 
@@ -108,7 +108,7 @@ class Git:
     def listing(self, deadline: Deadline, earlier: Listing | None = None) -> Listing:
         """List the work tree; what is tracked is taken from an `earlier` one if it is still so. Raises: NotCovered."""
         repository = self._known.find(self._folder) or self._find(deadline)
-        environ = self._environ | _configured(_OVERRIDES | repository.overrides) | repository.environ
+        environ = with_git_settings(self._environ, {**_OVERRIDES, **repository.overrides}) | repository.environ
         listing = Listing(repository.top)
         if repository.index is not None:
             listing.index = settled_print_of(repository.index)
@@ -129,7 +129,7 @@ class Git:
         """Ask where the repository is and what its configuration names; that runs nothing. Raises: NotCovered."""
         place = place_of(self._folder)
         seen = None if place is None else config_print_of(place)
-        environ = self._environ | _configured(_OVERRIDES)
+        environ = with_git_settings(self._environ, _OVERRIDES)
         asked = [self._start(environ, *NAMES), self._start(environ, *PLACES)]
         with _ended(asked):
             names, places = (_answer(process, deadline) for process in asked)
@@ -148,7 +148,9 @@ class Git:
         """The contents of objects, as far as they are there. Raises: NotCovered."""
         if not objects:
             return {}
-        process = self._start(self._environ | _configured(_OVERRIDES), "cat-file", "--batch", stdin=subprocess.PIPE)
+        process = self._start(
+            with_git_settings(self._environ, _OVERRIDES), "cat-file", "--batch", stdin=subprocess.PIPE
+        )
         with _ended([process]):
             return dict(_batch(_answer(process, deadline, b"\n".join([*objects, b""]))))
 
@@ -192,15 +194,6 @@ def find_git(path: str, roots: Sequence[Path]) -> str | None:
 def _is_below(path: Path, roots: Sequence[Path]) -> bool:
     real = path.resolve()
     return any(real.is_relative_to(root) for root in roots)
-
-
-def _configured(values: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables that override a repository's configuration."""
-    environ = {"GIT_CONFIG_COUNT": str(len(values))}
-    for number, (key, value) in enumerate(values.items()):
-        environ[f"GIT_CONFIG_KEY_{number}"] = key
-        environ[f"GIT_CONFIG_VALUE_{number}"] = value
-    return environ
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from agentcore.checkpoints.manifest import GONE, Left, digest_of, left_of
 from agentcore.checkpoints.prints import CLOCK_NS, Print, print_of
 from agentcore.files import MAX_WHOLE_BYTES, find_snapshot, opened_folder
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 MAX_FILE_BYTES = 2 * 1024 * 1024  # the contract's bounds of what is kept for one command
 MAX_BYTES = 64 * 1024 * 1024

@@ -32,7 +32,8 @@ from agentcore.checkpoints.manifest import (
     left_of,
 )
 from agentcore.checkpoints.vault import Unreadable, Vault
-from agentcore.ports import Clock, FileChange
+from agentcore.ports.checkpoints import FileChange
+from agentcore.ports.clock import Clock
 
 MAX_UNKEPT = 2_000
 """Paths of a run that are remembered though they cannot be taken back; of further ones only the number."""

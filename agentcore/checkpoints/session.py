@@ -23,7 +23,9 @@ from agentcore.checkpoints.vault import Unreadable, Vault
 from agentcore.errors import Unprocessable
 from agentcore.events import Notice, Undone
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Clock, Coverage, FileChange, ToolError
+from agentcore.ports.checkpoints import Coverage, FileChange
+from agentcore.ports.clock import Clock
+from agentcore.ports.tools import ToolError
 
 FOLDER_NAME = "checkpoints"
 LOOK_S = 2.0

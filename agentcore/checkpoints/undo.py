@@ -31,7 +31,7 @@ from agentcore.files import (
 )
 from agentcore.permissions.protected import is_protected_place
 from agentcore.permissions.workspace import OutsideRoots, Workspace
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 CLOSED = "it lies outside of the project or is closed to tools"
 PROTECTED = "it is protected: change it by hand"

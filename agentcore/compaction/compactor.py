@@ -23,7 +23,8 @@ from agentcore.events import (
 )
 from agentcore.ids import new_message_id
 from agentcore.messages import Block, Message, Text, ToolResult
-from agentcore.ports import NO_HOOKS, EventLog, Halted, Hooks
+from agentcore.ports.hooks import NO_HOOKS, Halted, Hooks
+from agentcore.ports.log import EventLog
 from agentcore.skills.kept import reattached
 from agentcore.transcript import Transcript
 from agentcore.turn import SideModel, window_of

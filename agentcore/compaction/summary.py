@@ -13,7 +13,7 @@ from agentcore.compaction import parts, words
 from agentcore.compaction.rendering import rendered
 from agentcore.errors import ProviderError
 from agentcore.messages import Message, Text
-from agentcore.ports import Finished, ModelRequest
+from agentcore.ports.models import Finished, ModelRequest
 from agentcore.turn import SideModel, window_of
 from agentcore.walk import Walk
 

@@ -8,12 +8,12 @@ from agentcore.guard.context import is_other_number
 from agentcore.guard.page import Page, Span, apart
 
 _IBAN = re.compile(r"[A-Za-z](?<![A-Za-z0-9].)[A-Za-z][0-9]{2}(?=[ -]?[A-Za-z0-9])")
-_SEPARATORS = re.compile(r"[ -]")
+_SEPARATORS = re.compile(r"[ .-]")
 _UNIT = re.compile(r"\d+")
 
 _CARD = re.compile(
     r"[0-9](?<![A-Za-z0-9][0-9])(?<![0-9][.,-][0-9])(?:[0-9]{13,18}|"
-    r"[0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?|[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5})"
+    r"[0-9]{3}([ .-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?|[0-9]{3}([ .-])[0-9]{6}\2[0-9]{4,5})"
     r"(?![A-Za-z0-9]|[.,-][0-9])"
 )
 _BRANDS = re.compile(

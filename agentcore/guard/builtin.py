@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agentcore.guard import accounts, addresses, keys, passwords
+from agentcore.guard import accounts, addresses, keys, logins, passwords
 from agentcore.guard.page import Page, Span
 from agentcore.guard.persons import NationalIds
 from agentcore.guard.phones import Phones
@@ -24,8 +24,11 @@ class BuiltIn:
             (KEY, keys.keys),
             (KEY, passwords.Assigned(passwords.KEY_NAMES, is_password=False)),
             (PASSWORD, passwords.in_urls),
+            (PASSWORD, logins.in_netrc),
+            (PASSWORD, logins.in_commands),
             (PASSWORD, passwords.Assigned(passwords.PASSWORD_NAMES, is_password=True)),
             (PASSWORD, passwords.Assigned(passwords.SECRET_NAMES, is_password=False)),
+            (KEY, passwords.Assigned(passwords.TOKEN_NAMES, is_password=False, must_be_random=True)),
             (EMAIL, addresses.emails),
             (IBAN, accounts.Ibans()),
             (CARD, accounts.Cards()),

@@ -21,7 +21,7 @@ from agentcore.guard.placeholders import Placeholders
 from agentcore.guard.scanning import UNSCANNED, Finding, Scanner
 from agentcore.guard.windows import WINDOW_CHARS, scan_all
 from agentcore.messages import Block, Document, Text
-from agentcore.ports import Outcome
+from agentcore.ports.tools import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -131,11 +131,20 @@ class Guard:
 
     async def check_output(self, text: str) -> str:
         """A tool's output, a hook's text, a note: as the model may get it."""
+        return (await self.check_outputs((text,)))[0]
+
+    async def check_shown(self, text: str) -> str:
+        """As `check_output`, of what people alone are shown: nothing is announced."""
         found = await self._scan((text,))
-        if not any(found):
-            return text
-        self._tell(found)
         return self._let_through(text, found[0])
+
+    async def check_outputs(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """The same of several texts, each by itself."""
+        found = await self._scan(texts)
+        if not any(found):
+            return tuple(texts)
+        self._tell(found)
+        return tuple(map(self._let_through, texts, found))
 
     async def check_outcome(self, outcome: Outcome) -> Outcome:
         """All of a tool's result that the model or people are shown."""

@@ -1,8 +1,8 @@
 """The text as the rules read it: look-alike characters made plain, invisible ones gone, offsets kept.
 
-Full-width and foreign digits, exotic spaces and dashes become ASCII; zero-width characters, combining marks and
-direction marks are left out, so that none of them hides a number. What a rule found is blanked out, so that no later
-rule finds it, or a part of it, again.
+Full-width and foreign digits, exotic spaces and dashes become ASCII; zero-width characters, combining marks,
+direction marks and the codes that colour a terminal are left out, so that none of them hides a number. What a rule
+found is blanked out, so that no later rule finds it, or a part of it, again.
 """
 
 import re
@@ -15,8 +15,11 @@ BLANK = "\0"
 
 Span = tuple[int, int]
 
+_COLOUR = re.compile(r"(?:\x1b|\\(?:u001[bB]|x1[bB]|033|e))\[(?:[?>=]?[0-9]{1,4}+(?:[;:][0-9]{0,4}+){0,24}+)?[A-Za-z]")
+"""As a terminal gets it, or as it is written in a text. Numbers so short that none of them is one to be found."""
 _INVISIBLE = re.compile(
-    "[\u00ad\u0300-\u036f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20ff\ufe00-\ufe0f\ufeff]"
+    "[\u00ad\u0300-\u036f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20ff\ufe00-\ufe0f\ufeff]|"
+    f"{_COLOUR.pattern}"
 )
 _LIKE = {
     **dict.fromkeys("\u00a0\u1680\u202f\u205f\u3000", " "),
@@ -34,9 +37,9 @@ class Page:
     """One text under the eyes of one rule after another."""
 
     def __init__(self, text: str) -> None:
-        self._size = len(text)
+        self._original = text
         self._removed: list[int] = []
-        self.text = text if text.isascii() else self._plain(text)
+        self.text = text if text.isascii() and _COLOUR.search(text) is None else self._plain(text)
         """With what was found blanked out."""
         self.lower = self.text.lower()
         """In lower case, nothing blanked out: for the words around a number."""
@@ -51,10 +54,13 @@ class Page:
             self.text = "".join((*pieces, self.text[at:]))
 
     def original(self, start: int, end: int) -> Span:
-        """Where a span of `text` lies in the text that came in; marks that hang on its last character belong to it."""
+        """Where a span of `text` lies in the text that came in; marks that hang on its last character belong to it,
+        codes behind it do not."""
         if not self._removed:
             return start, end
-        return self._index(start), self._index(end) if end < len(self.text) else self._size
+        last, behind = self._index(end - 1) + 1, self._index(end) if end < len(self.text) else len(self._original)
+        code = _COLOUR.search(self._original, last, behind)
+        return self._index(start), behind if code is None else code.start()
 
     def before(self, start: int, chars: int) -> str:
         """What stands before a place on the same line, in lower case, at most so many characters."""
@@ -66,7 +72,8 @@ class Page:
 
     def _plain(self, text: str) -> str:
         # each as the place in the result before which it stood
-        self._removed = [mark.start() - count for count, mark in enumerate(_INVISIBLE.finditer(text))]
+        for marks in _INVISIBLE.finditer(text):
+            self._removed += [marks.start() - len(self._removed)] * len(marks[0])
         if self._removed:
             text = _INVISIBLE.sub("", text)
         return _ODD.sub(_ascii, text)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agentcore.guard.keys import is_random
 from agentcore.guard.page import Page, Span, apart
 
 PASSWORD_NAMES = (
@@ -23,6 +24,7 @@ PASSWORD_NAMES = (
     "haslo",
 )
 SECRET_NAMES = ("secret",)
+TOKEN_NAMES = ("token",)
 KEY_NAMES = (
     "api_key",
     "apikey",
@@ -53,6 +55,10 @@ _EMPTY = re.compile(
     r"password|passwort|passwd|contraseña|secret|string|str|text|none|null|nil|true|false|undefined|required|optional|"
     r"default|value|hidden|masked|token|user|username|foobar"
 )
+_BEFORE_CHARS = 24
+_OTHER_TOKEN = re.compile(r"(?:page|next|prev\w*|continu\w*|sync|cursor|max|min|stop|pad|eos|bos|unk|mask|sep)[\w.-]*$")
+_NUMBERED = re.compile(r"[_-]?\d*")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SYMBOL = re.compile(r"[0-9!@#$%^&*+~?]")
 _MIN_SECRET_CHARS = 12
 _URL = re.compile(r"://[^\s/:@\"'<>\0]{0,100}+:([^\s/@\"'<>\0]{1,200}+)@")
@@ -65,6 +71,8 @@ class Assigned:
     names: tuple[str, ...]
     is_password: bool
     """A person chose it: it may be short and of words. Else it is long, and has digits and letters."""
+    must_be_random: bool = False
+    """Much else has such a name: only what dice made is one, and only where the name says no more."""
 
     def __call__(self, page: Page) -> Iterator[Span]:
         return apart(span for name in self.names for span in self._behind(page, name))
@@ -75,6 +83,8 @@ class Assigned:
             begin, at = at, at + len(name)
             assign = _ASSIGN.match(page.text, at)
             if assign is None or _OTHER_FIELD.search(assign[1].lower()):
+                continue
+            if self.must_be_random and not _is_token_name(page.lower[max(0, begin - _BEFORE_CHARS) : begin], assign[1]):
                 continue
             span = self._literal(page.text, begin, assign)
             if span is not None:
@@ -97,12 +107,14 @@ class Assigned:
 
     def _is_secret(self, value: str) -> bool:
         lowered = value.lower().strip()
-        if _is_placeholder(lowered) or not any(map(str.isalnum, value)):
+        if is_placeholder(lowered) or not any(map(str.isalnum, value)):
             return False
         if "${" in value or "{{" in value:
             return False
         if self.is_password:
             return not any(name in lowered for name in PASSWORD_NAMES[:1] + PASSWORD_NAMES[3:])
+        if self.must_be_random and not (is_random(value) or _UUID.fullmatch(lowered)):
+            return False
         has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
         return len(value) >= _MIN_SECRET_CHARS and has_both and " " not in value
 
@@ -112,7 +124,13 @@ class Assigned:
         return is_setting or not self.is_password or _SYMBOL.search(value) is not None
 
 
-def _is_placeholder(value: str) -> bool:
+def _is_token_name(before: str, rest: str) -> bool:
+    """Whether a name that has `token` in it is that of a secret: no token of a page, a text or a model."""
+    return _OTHER_TOKEN.search(before) is None and _NUMBERED.fullmatch(rest) is not None
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value, in lower case, only stands for one."""
     return bool(_EMPTY.fullmatch(value) or _PLACEHOLDER.fullmatch(value))
 
 
@@ -129,6 +147,6 @@ def in_urls(page: Page) -> Iterator[Span]:
     while (at := text.find("://", at)) >= 0:
         match = _URL.match(text, at)
         at += 3
-        if match is not None and not _is_placeholder(match[1].lower()):
+        if match is not None and not is_placeholder(match[1].lower()):
             yield match.span(1)
             at = match.end(1)

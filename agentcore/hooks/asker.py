@@ -4,14 +4,15 @@ A hook can refuse everything and allow what an allow rule could: what always nee
 removal of a whole tree) it leaves to a person. Plans are the exception, since nothing but consent is asked there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from pydantic import JsonValue
 
 from agentcore.errors import Unprocessable
 from agentcore.events import RequestKind
 from agentcore.messages import ToolCall
-from agentcore.ports import Answer, Ask, Asker, Hooks, Later
+from agentcore.ports.hooks import Hooks
+from agentcore.ports.permission import Answer, Ask, Asker, Later
 
 _ASKED = frozenset({"tool", "plan"})
 """What hooks are asked; a question to a person has no answer that a hook could know."""
@@ -23,6 +24,8 @@ _NEEDS: Mapping[RequestKind, str] = {
     "budget": "The budget of the session is used up",
 }
 
+Apply = Callable[[str, Answer], Awaitable[None]]
+"""Puts in force what comes with a hook's yes about a call, by its id: rules and a mode."""
 CheckInput = Callable[[ToolCall, Mapping[str, JsonValue]], None]
 """Checks what replaces the input of a call that was asked about. Raises: Unprocessable."""
 
@@ -34,10 +37,11 @@ class HookedAsker:
         self._hooks = hooks
         self._is_attended = is_attended
         self._check_input: CheckInput | None = None
+        self._apply: Apply | None = None
 
-    def hold(self, check_input: CheckInput) -> None:
-        """Take what checks inputs, once there is one: until then a hook replaces none."""
-        self._check_input = check_input
+    def hold(self, check_input: CheckInput, apply: Apply | None = None) -> None:
+        """Take what checks inputs and what changes permissions, once it is there: until then a hook does neither."""
+        self._check_input, self._apply = check_input, apply
 
     def was_asked(self, call_id: str, digest: str | None = None) -> bool:
         return self._asker.was_asked(call_id, digest)
@@ -49,6 +53,8 @@ class HookedAsker:
         if question.kind in _ASKED and not is_theirs:
             answer = await self._hooks.permission_request(question)
             if answer is not None and self._counts(question, answer):
+                if self._apply is not None and (answer.rules or answer.mode is not None):
+                    await self._apply(question.call.id, answer)
                 return answer
         if self._is_attended() and not self._is_known(question):
             self._hooks.notify("permission_prompt", _NEEDS[question.kind].format(call.name))

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from agentcore.hooks.handlers import CommandAction
-from agentcore.processes import Command, running
+from agentcore.processes import Around, Command, running, unconfined
 
 KEPT_BYTES = 64 * 1024
 """Of stdout and of stderr, each; more than all texts that a hook may give (10,000 characters each)."""
@@ -43,7 +43,13 @@ class _Kept:
 
 
 async def run_command(
-    action: CommandAction, input: bytes, cwd: Path, project: Path, environ: Mapping[str, str], timeout_s: float
+    action: CommandAction,
+    input: bytes,
+    cwd: Path,
+    project: Path,
+    environ: Mapping[str, str],
+    timeout_s: float,
+    around: Around = unconfined,
 ) -> Ran:
     """Run it to its end, or end it with all it started after `timeout_s` or when cancelled.
 
@@ -51,7 +57,7 @@ async def run_command(
     """
     out, err = _Kept(), _Kept()
     command = Command(_argv(action, project), cwd, environ, input)
-    async with running(command, out.take, err.take) as child:
+    async with around(command) as started, running(started, out.take, err.take) as child:
         with anyio.move_on_after(timeout_s) as limit:
             await child.wait()
     return Ran(None if limit.cancelled_caught else child.exit_code, out.text, err.text)

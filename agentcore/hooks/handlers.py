@@ -1,4 +1,5 @@
-"""What runs at a moment: a command or a web address, with all that settings say about it. Values without behaviour."""
+"""What runs at a moment: a command, a web address, a question to a model or a tool, with all that settings say about
+it. Values without behaviour."""
 
 import hashlib
 import json
@@ -34,13 +35,35 @@ class HttpAction:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptAction:
+    """A question about the input that a model answers with yes or no."""
+
+    prompt: str
+    """`$ARGUMENTS` in it is the input; without, it follows."""
+    model: str | None = None
+    """None: the session's own."""
+    goes_on: bool = False
+    """Behind a call its no is told to the model; else it ends the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpAction:
+    """A tool of an MCP server that is connected."""
+
+    server: str
+    tool: str
+    input: Mapping[str, Any]
+    """`${path.to.value}` in its texts is what the input of the hook has there."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokenAction:
     """Settings that cannot be used, of a handler that must not fail open."""
 
     why: str
 
 
-Action: TypeAlias = CommandAction | HttpAction | BrokenAction
+Action: TypeAlias = CommandAction | HttpAction | PromptAction | McpAction | BrokenAction
 
 
 @dataclass(frozen=True)
@@ -62,6 +85,10 @@ class Handler:
     """None: the default of the settings."""
     is_async: bool = False
     """Nobody waits for it, and it decides nothing."""
+    is_waking: bool = False
+    """What it says with exit code 2 is told to the model with the next prompt, since nobody waits for it."""
+    is_once: bool = False
+    """It runs the first time only, of those that its run or session has."""
     is_fail_closed: bool = False
     """Where it fails or takes too long, that counts as its no."""
 
@@ -81,8 +108,11 @@ class Handler:
         """A few words about it for people. Of an address only the host: the rest may be a secret."""
         match self.action:
             case CommandAction(command=command, args=args):
-                line = " ".join((command, *(args or ())))
-                return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
+                return _short(" ".join((command, *(args or ()))))
+            case PromptAction(prompt=prompt):
+                return _short(" ".join(prompt.split()))
+            case McpAction(server=server, tool=tool):
+                return _short(f"{tool} of {server}")
             case HttpAction(url=url):
                 return urlsplit(url).hostname or "http"
             case BrokenAction():
@@ -90,6 +120,10 @@ class Handler:
 
     def __str__(self) -> str:
         return f"{self.place} in {self.origin.name} ({self.title})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
 
 
 def _canonical(value: Any) -> str:

@@ -11,12 +11,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentcore.hooks.searching import compiled, ends_soon
 from agentcore.permissions.names import native_name, spelled
 
 _NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
 _JAVASCRIPT = ((re.compile(r"\(\?<([A-Za-z_])"), r"(?P<\1"), (re.compile(r"\\k<(\w+)>"), r"(?P=\1)"))
-_FORMER_NAMES = {"task": ("Task",)}
-"""What other agents called a tool before."""
+_MORE_NAMES = {"task": ("Task",), "multi_edit": ("Edit",)}
+"""What other agents called a tool before, and what they do the same with."""
 MAX_CHARS = 1000
 
 
@@ -27,6 +28,10 @@ class Matcher:
     names: frozenset[str] | None = None
     """In lower case."""
     pattern: re.Pattern[str] | None = None
+
+    def ends_soon(self, spellings: Sequence[str]) -> bool:
+        """Whether `matches` takes no time; where not, its pattern has to be searched elsewhere (`searching`)."""
+        return self.pattern is None or all(ends_soon(self.pattern.pattern, name) for name in spellings)
 
     def matches(self, spellings: Sequence[str]) -> bool:
         """Whether it means something that goes by these names."""
@@ -51,7 +56,7 @@ def parse_matcher(text: str) -> Matcher:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `[[` may mean something else to a later Python
-            return Matcher(pattern=re.compile(text, re.ASCII | re.IGNORECASE))
+            return Matcher(pattern=compiled(text))
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"the matcher is no regular expression that can be used ({error})") from None
 
@@ -59,4 +64,4 @@ def parse_matcher(text: str) -> Matcher:
 def names_of_tool(name: str) -> tuple[str, ...]:
     """Every name that a matcher may know a tool by."""
     native = native_name(name)
-    return tuple(dict.fromkeys((spelled(native), name, *_FORMER_NAMES.get(native, ()))))
+    return tuple(dict.fromkeys((spelled(native), name, *_MORE_NAMES.get(native, ()))))

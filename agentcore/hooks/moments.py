@@ -25,6 +25,11 @@ class Moment:
     is_gate: bool = False
     """Whether something is let through here, so that `fail_closed` means something."""
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether somebody's no means anything here."""
+        return self.is_gate or self.can_block or self.on_exit_2 != "tells the user"
+
 
 _ALL = (
     Moment("SessionStart", "value", is_plain_heard=True),

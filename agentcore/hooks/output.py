@@ -5,6 +5,7 @@ blocks, whatever the JSON says; with any other one but 0 valid JSON decides, and
 Whatever cannot be understood is a problem, and decides nothing.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -13,6 +14,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from agentcore.hooks.moments import Moment
+from agentcore.hooks.updates import NO_UPDATES, Updates, read_updates
 from agentcore.hooks.words import MAX_CHARS
 
 Verdict: TypeAlias = Literal["deny", "defer", "ask", "allow"]
@@ -22,6 +24,9 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 UNSAID = "no reason was given"
 _OLD: Mapping[str, Verdict] = {"approve": "allow", "block": "deny"}
 LINE_CHARS = 300
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_NOT_FOLLOWED = {"SessionStart": ("initialUserMessage", "reloadSkills", "watchPaths")}
+"""What other agents do something with, by event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Permission:
     """In the place of the call's; None: as it is."""
     message: str = ""
     is_halt: bool = False
+    updates: Updates = NO_UPDATES
+    """What changes for good with its yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,29 @@ def read_answered(moment: Moment, status: int, body: str) -> Said:
     if not 200 <= status < 300:
         return failed(f"was answered with HTTP {status}")
     return _said(moment, _json(body) if body.lstrip().startswith("{") else None)
+
+
+def read_judged(moment: Moment, text: str, *, goes_on: bool) -> Said:
+    """What a model said to a question: `{"ok": true}`, or `{"ok": false, "reason": "…"}`. `goes_on`: its no about a
+    call that has run is told to the model, and does not end the run."""
+    found = _OBJECT.search(text)
+    read = _json(found[0]) if found is not None else ""
+    ok = read.get("ok") if isinstance(read, dict) else None
+    if not isinstance(read, dict) or not isinstance(ok, bool):
+        return failed('was answered otherwise than with `{"ok": …, "reason": …}`')
+    if ok:
+        return SILENT
+    given = read.get("reason")
+    reason = given.strip() if isinstance(given, str) and given.strip() else UNSAID
+    match moment.event:
+        case "PreToolUse":
+            return Said(verdict="deny", reason=reason)
+        case "PermissionRequest":
+            return Said(permission=Permission(is_allowed=False, message=reason[:MAX_CHARS]))
+        case "PostToolUse" | "PostToolUseFailure" if not goes_on:
+            return Said(is_halt=True, halt_reason=reason)
+        case _:
+            return Said(blocked=reason)
 
 
 def _blocked(moment: Moment, stderr: str, said: Said) -> Said:
@@ -146,6 +176,9 @@ class _Fields:
         return own
 
     def read(self) -> Said:
+        for name in _NOT_FOLLOWED.get(self._moment.event, ()):
+            if self._own.get(name):
+                self._remarks.append(f"printed `{name}`, which has no effect here")
         verdict, reason = self._verdict()
         return Said(
             verdict=verdict,
@@ -196,13 +229,13 @@ class _Fields:
         if behavior not in ("allow", "deny"):
             self._problems.append("printed a `decision` whose `behavior` is neither `allow` nor `deny`")
             return None
-        if decision.get("updatedPermissions"):
-            self._remarks.append("printed `updatedPermissions`, which are not supported: it allows this call alone")
+        updates = read_updates(decision.get("updatedPermissions"), self._remarks.append)
         return Permission(
             is_allowed=behavior == "allow",
             input=decision.get("updatedInput"),
             message=self._text(decision, "message")[:MAX_CHARS],
             is_halt=behavior == "deny" and self._flag(decision, "interrupt", False),
+            updates=updates if behavior == "allow" else NO_UPDATES,
         )
 
     def _text(self, where: Mapping[str, Any], name: str) -> str:

@@ -1,5 +1,6 @@
 """What a hook reads: the documented fields of its event, with tools and paths as other agents spell them. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from pydantic_core import to_json
 from agentcore.events import Mode
 from agentcore.messages import ToolCall, ToolResult
 from agentcore.permissions.names import is_known, spelled
-from agentcore.ports import Ask, EndedRun, Outcome
+from agentcore.ports.hooks import EndedRun
+from agentcore.ports.permission import Ask
+from agentcore.ports.tools import Outcome
 
 Fields = Mapping[str, Any]
 
@@ -19,6 +22,13 @@ _MODES: Mapping[str, str] = {"accept-edits": "acceptEdits", "deny": "dontAsk", "
 _PATHS = ("file_path", "path")
 """Fields of built-in tools that hold one."""
 _EDITING = frozenset({"write", "edit", "multi_edit"})
+_ENDING = re.compile(
+    r"(?:^|\n)\[(?:exit code -?\d+|ended by \w+(?: -?\d+)?|timed out after \d+ ms and was ended)\]"
+    r"(?:\n\[(?!exit code |ended by |timed out after )[^\n]*\])*(?:\n\n<hook-.*)?\Z",
+    re.DOTALL,
+)
+"""The line in which `bash` tells how a command ended, and what it and hooks say behind it."""
+_NO_OUTPUT = "(no output)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,11 @@ class Now:
     mode: Mode
     prompt_id: str | None = None
     effort: str | None = None
+    agent_id: str | None = None
+    """Label of the subagent in which it is; None in the main agent."""
+    agent_type: str | None = None
+    model: str | None = None
+    """`provider/model` of the next run."""
 
 
 def common(now: Now, event: str) -> dict[str, Any]:
@@ -45,7 +60,13 @@ def common(now: Now, event: str) -> dict[str, Any]:
         fields["prompt_id"] = now.prompt_id
     if now.effort is not None:
         fields["effort"] = {"level": now.effort}
+    if now.agent_id is not None:
+        fields |= {"agent_id": now.agent_id, "agent_type": now.agent_type}
     return fields
+
+
+def of_start(now: Now, source: str) -> Fields:
+    return {"source": source} if now.model is None else {"source": source, "model": now.model}
 
 
 # --- tools ---
@@ -86,11 +107,17 @@ def response(call: ToolCall, output: str, *, is_error: bool, cwd: Path) -> dict[
     """What the tool said, and besides the fields that scripts look for in what that tool says elsewhere."""
     fields: dict[str, Any] = {"output": output, "is_error": is_error, "success": not is_error}
     if call.name == "bash":
-        fields |= {"stdout": output, "stderr": "", "interrupted": False}
+        fields |= {"stdout": printed(output), "stderr": "", "interrupted": False}
     path = _with_absolute_paths(call, cwd).get("file_path")
     if call.name in _EDITING and isinstance(path, str):
         fields["filePath"] = path
     return fields
+
+
+def printed(output: str) -> str:
+    """What a command itself printed, of what `bash` tells about it."""
+    text = _ENDING.sub("", output, count=1)
+    return "" if text == _NO_OUTPUT else text
 
 
 def text_of_response(value: JsonValue) -> str | None:

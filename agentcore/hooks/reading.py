@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentcore.hooks.handlers import Action, BrokenAction, CommandAction, Handler, HttpAction
+from agentcore.hooks.handlers import (
+    Action,
+    BrokenAction,
+    CommandAction,
+    Handler,
+    HttpAction,
+    McpAction,
+    PromptAction,
+)
 from agentcore.hooks.matching import EVERYTHING, Matcher, parse_matcher
 from agentcore.hooks.moments import MOMENTS, Moment
 from agentcore.origin import Origin
@@ -22,7 +30,11 @@ LONGEST_S = 24 * 60 * 60.0
 _OF_ALL = frozenset({"type", "if", "timeout", "statusMessage", "once", "fail_closed"})
 _OF_COMMANDS = _OF_ALL | {"command", "args", "async", "asyncRewake", "shell"}
 _OF_HTTP = _OF_ALL | {"url", "headers", "allowedEnvVars"}
-_LATER = frozenset({"mcp_tool", "prompt", "agent"})
+_OF_PROMPTS = _OF_ALL | {"prompt", "model", "continueOnBlock"}
+_OF_MCP = _OF_ALL | {"server", "tool", "input"}
+_LATER = frozenset({"agent"})
+_GOES_ON = frozenset({"PostToolUse", "PostToolUseFailure"})
+"""Where a model's no ends the run, unless it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +71,9 @@ def handlers_of(files: Iterable[HookFile]) -> tuple[Handler, ...]:
     return tuple(handler for file in files if not file.is_off for handler in file.handlers)
 
 
-def read_hooks(settings: Mapping[str, Any], origin: Origin) -> HookFile:
-    """Read the `hooks` of a parsed settings file (or of a skill's head). Never raises."""
-    reader = _Reader(origin)
+def read_hooks(settings: Mapping[str, Any], origin: Origin, *, of_skill: bool = False) -> HookFile:
+    """Read the `hooks` of a parsed settings file, or of a skill's head: there `once` counts. Never raises."""
+    reader = _Reader(origin, of_skill)
     reader.read(settings.get("hooks"))
     off = settings.get(OFF, False)
     if not isinstance(off, bool):
@@ -76,6 +88,7 @@ class _Broken(Exception):
 @dataclass(slots=True)
 class _Reader:
     origin: Origin
+    of_skill: bool = False
     handlers: list[Handler] = field(default_factory=list)
     problems: list[HookProblem] = field(default_factory=list)
 
@@ -119,13 +132,15 @@ class _Reader:
                 event=moment.event,
                 place=place,
                 written=written,
-                action=_action(written),
+                action=_action(moment, written),
                 matcher_text=text,
                 matcher=matcher,
                 condition=_condition(moment, written),
                 timeout_s=_timeout(written),
                 is_async=written.get("type") == "command"
                 and (_flag(written, "async") or _flag(written, "asyncRewake")),
+                is_waking=written.get("type") == "command" and _flag(written, "asyncRewake"),
+                is_once=_flag(written, "once") and self.of_skill,
                 is_fail_closed=_flag(written, "fail_closed") and moment.is_gate,
             )
         except _Broken as broken:
@@ -141,6 +156,8 @@ class _Reader:
         self.handlers.append(handler)
         for remark in _remarks(moment, written, handler):
             self._complain((moment.event,), place, remark)
+        if written.get("once") and not self.of_skill:
+            self._complain((moment.event,), place, "`once` has no effect here: it counts in the head of a skill.")
 
     def _complain(self, keys: tuple[str, ...], place: str, text: str) -> None:
         self.problems.append(HookProblem(self.origin, ("hooks", *keys), place, text))
@@ -166,16 +183,20 @@ def _matcher(moment: Moment, text: object) -> tuple[Matcher, str]:
 # --- the parts of a handler ---
 
 
-def _action(written: Mapping[str, Any]) -> Action:
+def _action(moment: Moment, written: Mapping[str, Any]) -> Action:
     match written.get("type"):
         case "command":
             return _command(written)
         case "http":
             return _http(written)
+        case "prompt":
+            return _prompt(moment, written)
+        case "mcp_tool":
+            return _mcp_tool(written)
         case kind if kind in _LATER:
             raise _Broken(f"handlers of type `{kind}` are not supported yet")
         case _:
-            raise _Broken("`type` must be `command` or `http`")
+            raise _Broken("`type` must be `command`, `http`, `prompt` or `mcp_tool`")
 
 
 def _command(written: Mapping[str, Any]) -> CommandAction:
@@ -204,6 +225,25 @@ def _http(written: Mapping[str, Any]) -> HttpAction:
         raise _Broken("`headers` must be a table of texts")
     variables = _texts(written.get("allowedEnvVars", ()), "allowedEnvVars")
     return HttpAction(url, tuple((str(name), value) for name, value in headers.items()), frozenset(variables))
+
+
+def _prompt(moment: Moment, written: Mapping[str, Any]) -> PromptAction:
+    prompt = _text(written, "prompt")
+    if not prompt.strip():
+        raise _Broken("`prompt` is missing")
+    if not moment.is_judged:
+        raise _Broken("handlers of type `prompt` work where a no means something")
+    model = None if written.get("model") is None else _text(written, "model")
+    return PromptAction(prompt, model, goes_on=_flag(written, "continueOnBlock"))
+
+
+def _mcp_tool(written: Mapping[str, Any]) -> McpAction:
+    server, tool, given = _text(written, "server"), _text(written, "tool"), written.get("input", {})
+    if not server.strip() or not tool.strip():
+        raise _Broken("`server` and `tool` must be names")
+    if not isinstance(given, Mapping):
+        raise _Broken("`input` must be a table")
+    return McpAction(server, tool, given)
 
 
 def _condition(moment: Moment, written: Mapping[str, Any]) -> str | None:
@@ -248,15 +288,24 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
 
 # --- what works otherwise than it may be meant ---
 
+_KNOWN: Mapping[type, frozenset[str]] = {
+    CommandAction: _OF_COMMANDS,
+    HttpAction: _OF_HTTP,
+    PromptAction: _OF_PROMPTS,
+    McpAction: _OF_MCP,
+}
+
 
 def _remarks(moment: Moment, written: Mapping[str, Any], handler: Handler) -> Iterator[str]:
-    known = _OF_COMMANDS if isinstance(handler.action, CommandAction) else _OF_HTTP
+    known = _KNOWN[type(handler.action)]
     for key in written:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
             yield f"`{str(key)[:40]}` is not known{f'; did you mean `{near[0]}`?' if near else '.'} It has no effect."
     if written.get("asyncRewake") is True:
-        yield "`asyncRewake` is not supported: it runs as with `async`."
+        yield "`asyncRewake` wakes nobody here: what it says with exit code 2 is told with the next prompt."
+    if written.get("continueOnBlock") is not None and moment.event not in _GOES_ON:
+        yield "`continueOnBlock` has no effect here."
     if written.get("fail_closed") is True and not moment.is_gate:
         yield "`fail_closed` has no effect here: nothing is let through at this event."
     if handler.is_async and handler.is_fail_closed:

@@ -16,19 +16,9 @@ from agentcore.hooks.room import HookRoom, Occasion
 from agentcore.hooks.words import context_text, feedback_text
 from agentcore.messages import ToolCall, ToolResult
 from agentcore.permissions.names import is_known, native_name
-from agentcore.ports import (
-    UNHOOKED,
-    AfterCall,
-    Answer,
-    Ask,
-    BeforeCall,
-    EndedRun,
-    Halted,
-    Heard,
-    HookSays,
-    Outcome,
-    SessionSource,
-)
+from agentcore.ports.hooks import AfterCall, BeforeCall, EndedRun, Halted, Heard, SessionSource
+from agentcore.ports.permission import UNHOOKED, Answer, Ask, HookSays
+from agentcore.ports.tools import Outcome
 
 LAST_S = 1.5
 """What SessionEnd hooks share, and RunEnd hooks of a cancelled run, unless one is given more: the conventions'."""
@@ -53,7 +43,13 @@ class SessionHooks:
         return self.room.has("SessionEnd")
 
     async def session_started(self, source: SessionSource) -> Heard:
-        return _heard("SessionStart", await self._hear("SessionStart", {"source": source}, source))
+        if source != "compact":
+            await self.room.begin_exports()
+        fields = payloads.of_start(self.room.now, source)
+        said = await self._hear("SessionStart", fields, source)
+        if said:
+            await self.room.take_exports()
+        return _heard("SessionStart", said)
 
     async def prompt_submitted(self, text: str) -> Heard:
         heard = _heard("UserPromptSubmit", await self._hear("UserPromptSubmit", {"prompt": text}))
@@ -97,7 +93,9 @@ class SessionHooks:
         if replaced is not None and not isinstance(replaced, dict):
             self.room.notice("warning", "hook_failed", "A PermissionRequest hook gave an input that is no object.")
             return None
-        return Answer(allow=True, by_person=False, updated_input=replaced)
+        rules = tuple(rule for answer in answers for rule in answer.updates.rules)
+        mode = next((answer.updates.mode for answer in reversed(answers) if answer.updates.mode is not None), None)
+        return Answer(allow=True, by_person=False, updated_input=replaced, mode=mode, rules=rules)
 
     async def after_call(self, call: ToolCall, outcome: Outcome, duration_ms: int) -> AfterCall:
         event = "PostToolUseFailure" if outcome.is_error else "PostToolUse"
@@ -151,14 +149,19 @@ class SessionHooks:
         return _heard("SubagentStart", await self._hear("SubagentStart", fields, agent_type))
 
     async def subagent_stopping(self, agent_id: str, agent_type: str, text: str, *, is_continued: bool) -> Heard:
-        fields = {"agent_id": agent_id, "agent_type": agent_type, **payloads.of_stop(text, is_continued=is_continued)}
+        fields = {
+            "agent_id": agent_id,
+            "agent_type": agent_type,
+            "agent_transcript_path": self.room.transcript_path,  # where its events are, under its label
+            **payloads.of_stop(text, is_continued=is_continued),
+        }
         return _sent_on("SubagentStop", await self._hear("SubagentStop", fields, agent_type))
 
     # --- inside ---
 
     @property
     def _cwd(self) -> Path:
-        return self.room.cwd
+        return self.room.now.cwd
 
     async def _hear(
         self, event: str, fields: payloads.Fields, value: str = "", within_s: float | None = None

@@ -1,5 +1,6 @@
 """The texts of hooks as the model gets them: marked, so that it can tell who says it. Pure."""
 
+import re
 from collections.abc import Sequence
 
 from agentcore.caps import safe_text
@@ -8,6 +9,7 @@ from agentcore.messages import Text
 
 MAX_CHARS = 10_000  # the conventions' cap of each text that a hook gives; more goes to a file
 _PREVIEW_CHARS = 2_000
+_OF_STOP = re.compile(r'<hook-(?:context|feedback) event="Stop">')
 
 
 def context_text(event: str, text: str) -> str:
@@ -18,6 +20,12 @@ def context_text(event: str, text: str) -> str:
 def feedback_text(event: str, text: str) -> str:
     """What a hook objects to; the model is to act on it."""
     return f'<hook-feedback event="{event}">\n{_plain(text)}\n</hook-feedback>'
+
+
+def is_sent_on(message: UserMessage) -> bool:
+    """Whether a message is what Stop hooks said, so that the run went on."""
+    first = message.content[0] if message.content else None
+    return message.source == "hook" and isinstance(first, Text) and _OF_STOP.match(first.text) is not None
 
 
 def with_context(message: UserMessage, context: Sequence[str]) -> UserMessage:

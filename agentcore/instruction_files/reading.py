@@ -32,12 +32,17 @@ _IS_PATH = re.compile(r"^(?:~/|/|\.{1,2}/)|\.[A-Za-z0-9]{1,8}$")
 class Instructions:
     """What a fresh context begins with."""
 
-    text: str = ""
-    """Each file between tags that name it; empty where there is none."""
+    parts: tuple[str, ...] = ()
+    """Of each file its text between tags that name it."""
     files: tuple[str, ...] = ()
     """Their names, in order."""
     notices: tuple[str, ...] = ()
     """What is wrong with files, a sentence each."""
+
+    @property
+    def text(self) -> str:
+        """All of them; empty where there is none."""
+        return "\n\n".join(self.parts)
 
 
 @dataclass(slots=True)
@@ -127,7 +132,7 @@ def read_instructions(places: Places) -> Instructions:
         *reading.told[:MAX_NOTICES],
         *((f"{more} more things are wrong with instruction files.",) if more > 0 else ()),
     )
-    return Instructions("\n\n".join(reading.parts), tuple(reading.files), told)
+    return Instructions(tuple(reading.parts), tuple(reading.files), told)
 
 
 def _imports(text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from agentcore.lsp import answers
 from agentcore.lsp.answers import RawPlace, RawProblem
 from agentcore.lsp.positions import Lines, Overlap, edited, wire_position
 from agentcore.lsp.server import LanguageServer
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 from agentcore.within import one_line
 
 MAX_LINE_CHARS = 300

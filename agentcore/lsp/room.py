@@ -26,11 +26,13 @@ from agentcore.languages import (
     Spot,
     Symbol,
 )
+from agentcore.log_ids import logging_for
 from agentcore.lsp import questions
 from agentcore.lsp.known import merged, root_of
 from agentcore.lsp.server import START_S, LanguageServer
 from agentcore.lsp.supervisor import Supervisor
-from agentcore.ports import Clock, ToolError
+from agentcore.ports.clock import Clock
+from agentcore.ports.tools import ToolError
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +107,8 @@ class LanguageServers:
         self._supervisors.pop(key, None)
         made = self._supervisors[key] = Supervisor(setup, root, self._environ, self._clock)
         self._forget()
-        self._group.start_soon(made.run)
+        with logging_for(None):  # it works for every session
+            self._group.start_soon(made.run)
         return made
 
     def _may_start_anew(self, one: Supervisor) -> bool:

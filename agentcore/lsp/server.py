@@ -23,7 +23,7 @@ from agentcore.lsp.reading import MAX_FILE_CHARS, read_files
 from agentcore.lsp.registrations import Capabilities
 from agentcore.lsp.rpc import CONTENT_MODIFIED, SERVER_CANCELLED, Connection, Gone, NoAnswer, RpcError, Unknown
 from agentcore.lsp.words import client_capabilities
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 log = logging.getLogger(__name__)
 

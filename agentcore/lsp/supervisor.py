@@ -16,7 +16,8 @@ from agentcore.languages import LanguageServing, LanguageSetup, LanguageState
 from agentcore.lsp.known import Missing, options_of, program_of, settings_of
 from agentcore.lsp.pipes import spawned
 from agentcore.lsp.server import LanguageServer, StartFailed
-from agentcore.ports import Clock, ToolError
+from agentcore.ports.clock import Clock
+from agentcore.ports.tools import ToolError
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,28 @@ not `lsof`. `\\*` and `\\\\` are the characters themselves. A pattern without `*
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from agentcore.permissions.programs import base_name, is_interpreter, why_no_pattern
+from agentcore.permissions.git_commands import GLOBAL_OPTIONS
+from agentcore.permissions.globs import STAR, can_meet, fits
+from agentcore.permissions.inner import Words, doubtful_commands, inner_commands
+from agentcore.permissions.option_tables import options_of
+from agentcore.permissions.options import NO_OPTIONS, read_arguments
+from agentcore.permissions.programs import (
+    LOOKED_THROUGH,
+    SHELL_LIKE,
+    base_name,
+    first_name,
+    is_interpreter,
+    is_interpreters_name,
+    why_no_pattern,
+)
 from agentcore.permissions.shell import Script, Segment
 from agentcore.permissions.words import HOLE, HOME, Word
-from agentcore.permissions.wrappers import inner_commands, unwrapped
+from agentcore.permissions.wrappers import unwrapped
 
 
 class Match(IntEnum):
@@ -26,12 +40,23 @@ class Match(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    regex: re.Pattern[str]
     tokens: tuple[str, ...]
     """Single characters; `*` as the empty text."""
     head: str
     """The text before the first `*`."""
     is_exact: bool
+
+    def fits(self, text: str) -> bool:
+        return fits(self.tokens, text) or (self._ends_openly and fits(self.tokens[:-2], text))
+
+    def can_meet(self, text: str) -> bool:
+        """Whether some filling of the holes in `text` fits."""
+        return can_meet(self.tokens, text, HOLE) or (self._ends_openly and can_meet(self.tokens[:-2], text, HOLE))
+
+    @property
+    def _ends_openly(self) -> bool:
+        """` *` at the end also stands for nothing."""
+        return self.tokens[-2:] == (" ", STAR)
 
 
 @lru_cache(maxsize=1024)
@@ -39,11 +64,8 @@ def pattern_of(spec: str) -> Pattern:
     tokens = _tokens(spec.strip())
     if tokens[-2:] == (":", ""):
         tokens = (*tokens[:-2], " ", "")
-    source = "".join(".*" if token == "" else re.escape(token) for token in tokens)
-    if tokens[-2:] == (" ", ""):
-        source = source.removesuffix(re.escape(" ") + ".*") + r"(?: .*)?"
-    first = tokens.index("") if "" in tokens else len(tokens)
-    return Pattern(re.compile(source, re.DOTALL), tokens, "".join(tokens[:first]), "" not in tokens)
+    first = tokens.index(STAR) if STAR in tokens else len(tokens)
+    return Pattern(tokens, "".join(tokens[:first]), STAR not in tokens)
 
 
 def _tokens(spec: str) -> tuple[str, ...]:
@@ -62,15 +84,21 @@ def approves(spec: str, segment: Segment) -> bool:
         return False
     if not inner.words[0].is_plain or HOLE in inner.words[0].loose:
         return False
-    assigned = "".join(f"{one.raw} " for one in inner.assignments)
-    text = assigned + " ".join(word.raw for word in inner.words)
-    if not pattern.regex.fullmatch(text):
+    unsafe = "".join(f"{one.raw} " for one in inner.assignments)
+    spelled = "".join(f"{one.raw} " for one in segment.assignments)  # a rule may name the safe ones too
+    text = " ".join(word.raw for word in inner.words)
+    return any(_approves(pattern, segment, inner, assigned, text) for assigned in {unsafe, spelled})
+
+
+def _approves(pattern: Pattern, segment: Segment, inner: Segment, assigned: str, text: str) -> bool:
+    if not pattern.fits(assigned + text):
         return False
     if pattern.is_exact:
         return _is_certain(segment)
-    if not pattern.head.startswith(assigned) or why_no_pattern(inner) is not None:
+    head = pattern.head.removeprefix(assigned)
+    if not pattern.head.startswith(assigned) or why_no_pattern(inner, head) is not None:
         return False
-    if is_interpreter(inner) and not _names_a_program(pattern.head.removeprefix(assigned)):
+    if is_interpreter(inner) and not _means_interpreter(head):
         return False
     return not _leaves_its_path(pattern, inner.words)
 
@@ -94,14 +122,38 @@ def _is_certain(segment: Segment) -> bool:
     return all(word.value is not None for word in decisive)
 
 
-def _names_a_program(head: str) -> bool:
-    """Whether what a pattern says of an interpreter goes on to what it runs: a file, a module, a text in quotes."""
+def _means_interpreter(head: str) -> bool:
+    """Whether what a pattern says before its first `*` is an interpreter; of a shell, whether it goes on to what that
+    runs: a file, or a text in quotes."""
+    name = first_name(head)
+    if name not in SHELL_LIKE:
+        return is_interpreters_name(name)
     words = head.split(" ")
-    if len(words) > 2 and words[1] == "-m":
-        return re.match(r"\w", words[2]) is not None
     return len(words) > 1 and (
         re.match(r"[\w./~]", words[1]) is not None or re.match(r"\S+ '[^']*' ", head) is not None
     )
+
+
+def why_it_settles_nothing(spec: str) -> str | None:
+    """Why no command is approved by an allow pattern, and what to write in its place; None where some may be."""
+    pattern = pattern_of(spec)
+    if pattern.is_exact:
+        return None
+    head = _ASSIGNED.sub("", pattern.head)
+    first, *others = head.split(" ")
+    words = tuple(Word(text, text) for text in (first, *others[:-1]))  # the last may go on behind the `*`
+    segment, name = Segment(words), first_name(head)
+    if name in LOOKED_THROUGH:
+        return f"{name} is looked through, so write the rule for the command behind it, as in `Bash(npm test:*)`"
+    if name in SHELL_LIKE:
+        means = f"`Bash({name} scripts/build.sh *)` with the script, or the whole command without `*`"
+        return None if _means_interpreter(head) else f"{name} runs any command line, so name what it runs: {means}"
+    if (why := why_no_pattern(segment, head)) is not None:
+        return f"{why}, so name what it runs: write the whole command, without `*`"
+    return None
+
+
+_ASSIGNED = re.compile(r"(?:\w+=\S* )+")
 
 
 def _leaves_its_path(pattern: Pattern, words: tuple[Word, ...]) -> bool:
@@ -121,51 +173,54 @@ def _leaves_its_path(pattern: Pattern, words: tuple[Word, ...]) -> bool:
 def meets(spec: str, script: Script) -> Match:
     """How a deny or ask pattern meets a line: any command in it, whatever stands around it."""
     pattern = pattern_of(spec)
-    if _is_line(spec, script):
+    texts, doubtful = command_texts(script)
+    if _is_line(spec, script) or any(map(pattern.fits, texts)):
         return Match.YES
-    best = Match.NO
-    for text in command_texts(script):
-        if pattern.regex.fullmatch(text):
-            return Match.YES
-        if best is Match.NO and HOLE in text and _can_meet(pattern.tokens, text):
-            best = Match.MAYBE
-    return best
+    if any(map(pattern.fits, doubtful)) or any(HOLE in text and pattern.can_meet(text) for text in (*texts, *doubtful)):
+        return Match.MAYBE
+    return Match.NO
 
 
 @lru_cache(maxsize=256)
-def command_texts(script: Script) -> tuple[str, ...]:
-    """Each command of a line in the ways a rule may spell it, with `HOLE` where it is not known."""
+def command_texts(script: Script) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Each command of a line in the ways a rule may spell it, with `HOLE` where it is not known; and those of which it
+    is not certain that they are commands."""
     texts: dict[str, None] = {script.text.strip(): None}
+    doubtful: dict[str, None] = {}
     for segment in script.segments:
         if segment.assignments:
             whole = [*(one.raw for one in segment.assignments), *(word.raw for word in segment.words)]
             texts[" ".join(whole)] = None
     for words in inner_commands(script):
-        if not words:
-            continue
-        texts[" ".join(word.raw for word in words)] = None
-        rest = [word.loose.replace(HOME, HOLE) for word in words[1:]]
-        texts[" ".join([words[0].loose.replace(HOME, HOLE), *rest])] = None
-        if (name := base_name(words[0])) is not None:
-            texts[" ".join([name, *rest])] = None
-    return tuple(texts)
+        if words:
+            texts |= dict.fromkeys(_spelled(words))
+            known, unknown = _without_options(words)
+            texts |= dict.fromkeys(text for one in known for text in _spelled(one))
+            doubtful |= dict.fromkeys(text for one in unknown for text in _spelled(one))
+    for words in doubtful_commands(script):
+        doubtful |= dict.fromkeys(_spelled(words))
+    return tuple(texts), tuple(doubtful)
 
 
-def _can_meet(tokens: tuple[str, ...], text: str) -> bool:
-    """Whether some filling of the holes in `text` fits the pattern: two patterns that have a text in common."""
-    if tokens[-2:] == (" ", "") and _can_meet(tokens[:-2], text):
-        return True
-    row = [False] * (len(text) + 1)
-    row[0] = True
-    for at, char in enumerate(text):
-        row[at + 1] = row[at] and char == HOLE
-    for token in tokens:
-        fresh = [row[0] and token == ""]
-        for at, char in enumerate(text):
-            if token == "" or char == HOLE:
-                fits = row[at + 1] or fresh[at] or (token == "" and row[at]) or (char == HOLE and row[at])
-            else:
-                fits = token == char and row[at]
-            fresh.append(fits)
-        row = fresh
-    return row[-1]
+def _spelled(words: Words) -> Iterator[str]:
+    """A command as it is written, and as its program gets it, with the folder of the program and without."""
+    yield " ".join(word.raw for word in words)
+    program, *rest = (word.loose.replace(HOME, HOLE) for word in words)
+    yield " ".join([program, *rest])
+    yield " ".join([program.rpartition("/")[2], *rest])
+
+
+def _without_options(words: Words) -> tuple[list[Words], list[Words]]:
+    """A command without what stands before its first argument: `git -C x push` is `git push`. Secondly the same where
+    it is not known whether the last of these options takes a value."""
+    name = base_name(words[0])
+    options = GLOBAL_OPTIONS if name == "git" else options_of(name) or NO_OPTIONS
+    arguments = read_arguments(options, words)
+    first = arguments.operands[0][0] if arguments.operands else len(words)
+    if first == 1:
+        return [], []
+    without = (words[0], *words[first:])
+    is_known = all(one.kinds or "=" in words[one.at].loose for one in arguments.given if one.at < first)
+    if is_known:
+        return [without], []
+    return [], [without, (words[0], *words[first + 1 :])]

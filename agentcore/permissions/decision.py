@@ -14,7 +14,8 @@ from agentcore.permissions.matching import Subject, is_allowed, strongest
 from agentcore.permissions.names import WEB
 from agentcore.permissions.rulebook import Rulebook
 from agentcore.permissions.rules import Rule
-from agentcore.ports import UNHOOKED, HookSays, ToolSpec
+from agentcore.ports.permission import UNHOOKED, HookSays
+from agentcore.ports.tools import ToolSpec
 
 
 class Outlook(Enum):
@@ -53,13 +54,17 @@ def judge_call(call: ToolCall, spec: ToolSpec, facts: Facts, stance: Stance, say
     if (denied := _forbidden(subject, stance, says)) is not None:
         return Opinion(Outlook.DENY, denied, is_firm=True)
     if (must_ask := _must_ask(subject, stance, says)) is not None:
+        if stance.mode == "plan" and not _only_looks(subject, stance):
+            return Opinion(Outlook.DENY, f"{must_ask}, and {_PLAN}")
         return _ask(must_ask, stance.mode, is_grantable=False, is_put_off=says.verdict == "defer")
     if stance.mode == "yolo":
         return Opinion(Outlook.ALLOW, "mode yolo")
     if spec.only_reads(call.input) and call.name not in WEB:
         return Opinion(Outlook.ALLOW, "it only reads")
-    if stance.mode == "plan":
-        return _planning(call)
+    if spec.gated_inside:
+        return Opinion(Outlook.ALLOW, "each of its calls is decided by itself")
+    if stance.mode == "plan" and (planned := _planned(subject, stance)) is not None:
+        return planned
     if (allowed := _allowed(subject, stance, says)) is not None:
         return Opinion(Outlook.ALLOW, allowed)
     return _ask(f"{call.name} {_does(call)} and no rule allows it", stance.mode)
@@ -89,6 +94,10 @@ def _must_ask(subject: Subject, stance: Stance, says: HookSays) -> str | None:
         return "it would run outside of the sandbox"
     if line is not None and line.critical is not None:
         return f"critical: {line.critical}"
+    if line is not None and line.unclear is not None:
+        return line.unclear
+    if line is not None and line.setting is not None and not _spells(subject, stance):
+        return f"protected: {line.setting} may name a program that git runs"
     if line is not None and line.script.problem is not None:
         return f"it is not certain what this command would run: {line.script.problem}"
     for rules, does, may in (
@@ -103,10 +112,32 @@ def _must_ask(subject: Subject, stance: Stance, says: HookSays) -> str | None:
     return None
 
 
-def _planning(call: ToolCall) -> Opinion:
+_PLAN = "plan mode changes nothing: finish the plan and call exit_plan_mode"
+
+
+def _planned(subject: Subject, stance: Stance) -> Opinion | None:
+    """Line 7: what plan mode says; None where the lines below decide, because nothing can be written."""
+    call, line = subject.call, subject.facts.line
     if call.name in WEB:
         return Opinion(Outlook.ASK, f"{call.name} reaches the network, in plan mode too", is_grantable=False)
-    return Opinion(Outlook.DENY, "plan mode changes nothing: finish the plan and call exit_plan_mode")
+    if line is not None and line.all_shows:
+        return Opinion(Outlook.ALLOW, "it only shows something")
+    return None if _is_confined(subject, stance) else Opinion(Outlook.DENY, _PLAN)
+
+
+def _only_looks(subject: Subject, stance: Stance) -> bool:
+    """Whether a call cannot write in plan mode, so that a person may be asked about it."""
+    line = subject.facts.line
+    if subject.facts.protected or (line is not None and line.critical is not None):
+        return False
+    if line is not None:
+        return line.all_shows or _is_confined(subject, stance)
+    return subject.spec.only_reads(subject.call.input) or subject.call.name in WEB
+
+
+def _is_confined(subject: Subject, stance: Stance) -> bool:
+    """Whether a command runs in the sandbox, which has the project read-only in plan mode."""
+    return subject.facts.line is not None and stance.is_sandboxed and not _leaves_sandbox(subject)
 
 
 def _allowed(subject: Subject, stance: Stance, says: HookSays) -> str | None:
@@ -123,6 +154,12 @@ def _allowed(subject: Subject, stance: Stance, says: HookSays) -> str | None:
     if accepts_edits and subject.spec.edits:
         return "mode accept-edits"
     return None
+
+
+def _spells(subject: Subject, stance: Stance) -> bool:
+    """Whether a rule of the user's with a pattern means a command: one for all commands says nothing of settings."""
+    spelled = [rule for rule in stance.rules.allow if rule.spec is not None]
+    return is_allowed(spelled, subject, edits_are_allowed=False)
 
 
 def _leaves_sandbox(subject: Subject) -> bool:

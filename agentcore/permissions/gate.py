@@ -19,14 +19,17 @@ from agentcore.messages import ToolCall
 from agentcore.permissions.decision import Opinion, Outlook, Stance, judge_call
 from agentcore.permissions.facts import facts_about
 from agentcore.permissions.grants import Standing
+from agentcore.permissions.rulebook import Rulebook
 from agentcore.permissions.rules import Rule
 from agentcore.permissions.suggestions import suggested_rules
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import UNHOOKED, Allow, Answer, Ask, Asker, Decision, Deny, HookSays, Judge, Later, Tool, ToolSpec
+from agentcore.ports.permission import UNHOOKED, Allow, Answer, Ask, Asker, Decision, Deny, HookSays, Judge, Later
+from agentcore.ports.tools import Tool, ToolSpec
 
 _NOT_AGAIN = "Do not try the same call again; find another way or ask the user what to do."
 JUDGE_TIMEOUT_S = 30.0
 """After that a person is asked; a small model answers in a few seconds."""
+NO_RULES = Rulebook()
 JUDGED_PROMPTS = 3
 """The contract's: of the conversation the model sees only the user's last three prompts."""
 
@@ -53,9 +56,11 @@ class SessionGate:
         is_sandboxed: Callable[[], bool] = lambda: False,
         sandbox_allows: bool = False,
         auto: Auto | None = None,
+        added: Rulebook = NO_RULES,
     ) -> None:
         """`is_sandboxed`: whether shell commands run in a sandbox, as far as is known; `sandbox_allows`: then they need
-        no question. Without `auto` that mode asks."""
+        no question. Without `auto` that mode asks. `added` are rules beside the standing ones."""
+        self._added = added
         self.standing = standing
         self._workspace = workspace
         self._mode = mode
@@ -70,7 +75,8 @@ class SessionGate:
     def judge(self, call: ToolCall, spec: ToolSpec, says: HookSays = UNHOOKED) -> Opinion:
         """What the stance of this moment says about a call. Touches the file system only to resolve paths."""
         is_sandboxed = self._is_sandboxed()
-        stance = Stance(self._mode(), self.standing.book, is_sandboxed and self._sandbox_allows, is_sandboxed)
+        rules, allows = self.standing.book + self._added, is_sandboxed and self._sandbox_allows
+        stance = Stance(self._mode(), rules, allows, is_sandboxed)
         return judge_call(call, spec, facts_about(call, spec, self._workspace), stance, says)
 
     async def decide(

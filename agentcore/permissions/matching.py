@@ -5,20 +5,18 @@ shell line each command and each file in it has a rule of its own.
 """
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agentcore.messages import ToolCall
 from agentcore.permissions import paths
 from agentcore.permissions.commands import Match, approves, approves_line, meets
 from agentcore.permissions.facts import Facts, Line
+from agentcore.permissions.names import NAMED_BY, named_word
 from agentcore.permissions.paths import Place
-from agentcore.permissions.rules import ANY_TOOL, PATH_TOOLS, Rule
-from agentcore.ports import ToolSpec
+from agentcore.permissions.rules import ANY_TOOL, PATH_TOOLS, Rule, name_in
+from agentcore.ports.tools import ToolSpec
 from agentcore.web_address import parse_address
-
-NAMED_BY: Mapping[str, str] = {"skill": "name", "task": "subagent_type"}
-"""Tools whose rules name what they load or start, and the field that says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def _met(rule: Rule, subject: Subject) -> Match:
     if rule.broken is not None and rule.tool == ANY_TOOL:
         return Match.NO if subject.spec.read_only else Match.YES
     line = subject.facts.line
-    if line is not None and rule.tool in ("read", "edit", "write", "multi_edit") and rule.spec is not None:
+    if line is not None and rule.tool in ("read", "edit", "write", "multi_edit"):
         return _met_in_line(rule, line, subject)
     if not _names(rule, subject, is_wide=True):
         return Match.NO
@@ -63,17 +61,24 @@ def _met(rule: Rule, subject: Subject) -> Match:
     if subject.call.name == "web_fetch":
         return _as_match(_is_host(rule.spec, subject, with_subdomains=True))
     if subject.call.name in NAMED_BY:
-        return _as_match(_is_named(rule.spec, subject))
+        return _as_match(_is_named(rule.spec, subject) or _is_below(rule.spec, subject))
     places = subject.facts.places
     return _as_match(any(paths.forbids(rule, place, subject.facts.anchors) for place in places))
 
 
 def _met_in_line(rule: Rule, line: Line, subject: Subject) -> Match:
-    """A path rule and a shell line: redirections, and arguments of programs that read or change files."""
-    named = (*line.writes, *line.changed, *(line.reads if rule.tool == "read" else ()))
+    """A path rule and a shell line: redirections, and arguments of programs that read or change files.
+
+    What only the shell will know may be any file.
+    """
+    reads = rule.tool == "read"
+    named = (*line.writes, *line.changed, *(line.reads if reads else ()))
     if any(paths.forbids(rule, place, subject.facts.anchors) for place in named):
         return Match.YES
-    return Match.NO
+    possible = (*line.possible_changes, *(line.possible_reads if reads else ()))
+    is_open = line.may_change or (reads and line.may_read) or line.unknown_write is not None
+    is_possible = is_open or any(paths.forbids(rule, place, subject.facts.anchors) for place in possible)
+    return Match.MAYBE if is_possible else Match.NO
 
 
 def _as_match(is_met: bool) -> Match:
@@ -148,9 +153,14 @@ def _names(rule: Rule, subject: Subject, *, is_wide: bool) -> bool:
 
 
 def _has_value(spec: str, subject: Subject) -> bool:
-    """Whether `field:value` is what the call says; `*` in the value stands for anything."""
+    """Whether `field:value` is what the call says; `*` in the value stands for anything.
+
+    Of a shell command, `field:*` is the command of that name: `timeout`, `command` and `description` are both.
+    """
     field, colon, wanted = spec.partition(":")
-    if not colon or field not in subject.spec.input.model_fields:
+    known = subject.spec.input.model_fields
+    is_prefix = subject.call.name == "bash" and wanted.strip() == "*"
+    if not colon or is_prefix or (field not in known and "root" not in known):  # a JSON Schema describes any field
         return False
     value = subject.field(field)
     if value is None:
@@ -186,7 +196,14 @@ def _host_of(url: str) -> str | None:
 
 def _is_named(spec: str, subject: Subject) -> bool:
     name = subject.field(NAMED_BY[subject.call.name])
-    return isinstance(name, str) and fnmatch.fnmatchcase(name.lower(), _escaped(spec.strip().lower()))
+    return isinstance(name, str) and fnmatch.fnmatchcase(named_word(name).lower(), _escaped(name_in(spec).lower()))
+
+
+def _is_below(spec: str, subject: Subject) -> bool:
+    """Whether `name:*`, read as all that stands below a name, means it: `web:*` and the command `web:build`."""
+    name = subject.field(NAMED_BY[subject.call.name])
+    is_group = spec.strip().endswith(":*")
+    return is_group and isinstance(name, str) and named_word(name).lower().startswith(f"{name_in(spec).lower()}:")
 
 
 def _all(found: Iterator[bool]) -> bool:

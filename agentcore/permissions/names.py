@@ -1,5 +1,7 @@
 """The names of tools: native ones, and the spelling that settings files and hook scripts of other agents know."""
 
+from collections.abc import Mapping
+
 SPELLING = {
     "ask_user": "AskUserQuestion",
     "bash": "Bash",
@@ -33,6 +35,8 @@ _NATIVE = {
 }
 
 WEB = frozenset({"web_fetch", "web_search"})
+NAMED_BY: Mapping[str, str] = {"skill": "name", "task": "subagent_type"}
+"""Tools whose rules name what they load or start, and the field that says it."""
 
 
 def native_name(text: str) -> str:
@@ -43,6 +47,11 @@ def native_name(text: str) -> str:
 def spelled(name: str) -> str:
     """A native name as other agents' files spell it; one that they do not know stays as it is."""
     return SPELLING.get(name, name)
+
+
+def named_word(text: str) -> str:
+    """The name of a skill or an agent, however it was called: a slash in front of it is how people type one."""
+    return text.strip().removeprefix("/")
 
 
 def is_known(name: str) -> bool:

@@ -5,17 +5,12 @@ rule stands in, everything else from the working folder.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from agentcore.permissions.gitignore import path_pattern
 from agentcore.permissions.rules import Rule
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +23,8 @@ class Place:
     real: Path
     """Resolved through links."""
     is_folder: bool = False
+    is_there: bool = True
+    """Whether there is anything at the moment."""
 
 
 def place_of(given: str, cwd: Path, real: Path) -> Place:
@@ -79,15 +76,4 @@ def _matches(base: Path, pattern: str, path: Path, *, is_folder: bool) -> bool:
     relative = str(path.relative_to(base))
     if relative == ".":
         return pattern in ("/", "/**", "**", "*")
-    return _spec(pattern).match_file(f"{relative}/" if is_folder else relative)
-
-
-@lru_cache(maxsize=1024)
-def _spec(pattern: str) -> "GitIgnoreSpec":
-    """Raises: ValueError for a pattern that is none."""
-    from pathspec import GitIgnoreSpec
-
-    try:
-        return GitIgnoreSpec.from_lines([pattern])
-    except re.error as error:
-        raise ValueError(str(error)) from None
+    return path_pattern(pattern).matches(relative, is_folder=is_folder)

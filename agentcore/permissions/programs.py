@@ -5,10 +5,14 @@ by a rule that is that very command.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from agentcore.permissions.shell import Segment
-from agentcore.permissions.words import HOLE, Word, names
+from agentcore.permissions import git_commands
+from agentcore.permissions.option_tables import options_of
+from agentcore.permissions.options import NO_OPTIONS, Kind, Options, read_arguments
+from agentcore.permissions.sed import is_plain_sed
+from agentcore.permissions.shell import NO_FILE, Segment
+from agentcore.permissions.words import Word, names
 
 SHELLS = names("sh bash dash zsh ksh ash mksh fish csh tcsh rbash busybox toybox")
 
@@ -18,16 +22,31 @@ INTERPRETERS = SHELLS | names(
 )
 """Run what their first argument says; with a version behind the name too."""
 
-RUN_OTHERS = names(
+_WRAPPERS = names(
+    """setpriv prlimit setarch linux32 linux64 i386 x86_64 fakeroot fakechroot choom uclampset sg perf start-stop-daemon
+    chronic ifne unbuffer bwrap firejail numactl cpulimit proxychains proxychains4 torsocks tsocks dbus-launch
+    dbus-run-session xvfb-run faketime eatmydata capsh runcon newgrp sshpass rlwrap catchsegv machinectl
+    systemd-inhibit systemd-cat cgexec logsave retry timelimit lckdo gosu su-exec tini dumb-init chpst envdir setuidgid
+    softlimit pgrphack daemonize dtach screen tmux xterm hyperfine pee run-parts sem flatpak-spawn coreutils
+    with-lock-ex stdbuf unbuffer"""
+)
+RUN_OTHERS = _WRAPPERS | names(
     """env sudo doas su runuser pkexec watch setsid ionice chrt taskset flock strace ltrace gdb valgrind unshare nsenter
     chroot systemd-run at batch crontab script parallel xargs entr eval source . exec trap alias enable hash complete
     compgen bind mapfile readarray let declare typeset local readonly export unset read printf test getopts coproc
     fc history command builtin time nice nohup timeout stdbuf noglob ed ex vi vim nvim emacs nano less more man
     socat nc ncat telnet ssh-keygen dd"""
 )
-"""No pattern approves them: they run other programs, or change what the shell's names mean."""
+"""They run other programs, or change what the shell's names mean: no pattern approves them, but for those below."""
 
-CARRIERS = names(
+MEANT_BY_NAME = names("printf test export history less more man")
+"""Of these: carry no command line of another program, so a pattern that begins with the name means them."""
+LOOKED_THROUGH = names("timeout time nice nohup stdbuf command builtin noglob xargs")
+"""Of these: a rule for the command behind them settles it."""
+SHELL_LIKE = SHELLS | names("pwsh powershell")
+"""Interpreters whose programs are command lines."""
+
+CARRIERS = _WRAPPERS | names(
     """env sudo doas su runuser pkexec watch setsid ionice chrt taskset flock strace ltrace gdb valgrind unshare nsenter
     chroot systemd-run at batch script parallel xargs entr exec command builtin time nice nohup timeout stdbuf noglob
     busybox toybox npx bunx uvx pnpx eval trap coproc ssh"""
@@ -39,12 +58,51 @@ CARRY_AFTER: Mapping[str, frozenset[str]] = {
     "find": _EXEC,
     "fd": names("-x -X --exec --exec-batch"),
     "git": names("run foreach -x --exec"),
-    **{name: names("run exec --") for name in ("docker", "podman", "kubectl", "npm", "pnpm", "yarn", "uv", "poetry")},
+    **{
+        name: names("run exec x dlx --")
+        for name in (
+            *(
+                "docker",
+                "podman",
+                "kubectl",
+                "npm",
+                "pnpm",
+                "yarn",
+                "bun",
+                "uv",
+                "poetry",
+                "bundle",
+                "pipx",
+                "tox",
+                "mise",
+            ),
+            *("direnv", "conda", "hatch", "pdm", "pipenv", "rye", "op", "aws-vault"),
+        )
+    },
+    "just": names("--command"),
 }
 """As `CARRIERS`, but only behind one of these words: `git rm` is no `rm`."""
 
-SCRIPT_RUNNERS = SHELLS | names("eval trap ssh su watch script flock parallel env xargs sudo doas runuser at exec")
+SCRIPT_RUNNERS = SHELLS | names(
+    "eval trap ssh su sg watch script flock parallel env xargs sudo doas runuser at exec pee tmux screen hyperfine"
+)
 """Their arguments may hold a shell line; deny and ask take it apart."""
+
+PLAIN = names(
+    """ls cat tac head tail nl wc stat file du df tree basename dirname realpath readlink cmp comm diff md5sum sha1sum
+    sha256sum sha512sum cksum sum b2sum grep egrep fgrep rg ag ack whoami id uname hostname which whereis type true
+    false : echo printf cd pushd popd pwd cp mv ln rm rmdir mkdir mktemp touch chmod chown chgrp install tee sort uniq
+    cut paste tr rev fold fmt column pr od xxd hexdump strings base64 base32 iconv jq yq tar zip unzip gzip gunzip bzip2
+    xz zstd 7z curl wget ping dig host nslookup ip ss netstat ps top htop pgrep pkill kill killall free uptime date cal
+    sleep seq expr bc sed test [ git gh npm pnpm yarn bun cargo rustc rustup go gofmt docker podman kubectl helm
+    terraform tofu make ninja cmake ctest gcc g++ cc c++ clang clang++ ld ar nm objdump strip pip pip3 pytest ruff black
+    isort mypy pyright flake8 pylint tox nox eslint prettier tsc jest vitest mocha webpack vite mvn gradle ant dotnet
+    swift flutter dart rails rake bundle gem composer mix brew apt apt-get dpkg dnf yum pacman systemctl journalctl aws
+    gcloud az psql mysql sqlite3 redis-cli openssl gpg ssh-add scp sftp rsync uv poetry pipx hg svn truncate shred dd
+    unlink patch split csplit shuf yes find fd fdfind locate export unset set shift wait jobs bg fg exit return break
+    continue local read ulimit umask lsof file sum tput clear diffstat helmfile just task protoc bat delta"""
+)
+"""Programs that are known not to run what their arguments name, but for what the tables here say of them."""
 
 _SAFE_VARIABLES = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLORTERM|CI|NODE_ENV"
@@ -64,26 +122,102 @@ def base_name(word: Word) -> str | None:
 
 def is_interpreter(segment: Segment) -> bool:
     """Whether its first argument is a program to it."""
-    name = base_name(segment.words[0]) or ""
-    return name in INTERPRETERS or re.sub(r"[\d.]+$", "", name) in INTERPRETERS
+    return is_interpreters_name(base_name(segment.words[0]) or "")
 
 
-def why_no_pattern(segment: Segment) -> str | None:
-    """Why only a rule that is this very command approves it; None where a pattern may."""
-    name = base_name(segment.words[0]) or ""
-    if name in RUN_OTHERS:
+def is_interpreters_name(name: str) -> bool:
+    return program_of(name) in INTERPRETERS
+
+
+def program_of(name: str) -> str:
+    """An interpreter without its version: `python3.12` is `python`."""
+    bare = re.sub(r"[\d.]+$", "", name)
+    return bare if bare in INTERPRETERS else name
+
+
+def why_no_pattern(segment: Segment, head: str = "") -> str | None:
+    """Why only a rule that is this very command approves it; None where a pattern may.
+
+    `head` is the text of a pattern before its first `*`: a risky word that it spells is meant, unless it carries the
+    command line of another program.
+    """
+    words = segment.words
+    name = base_name(words[0]) or ""
+    if name in RUN_OTHERS and not (name in MEANT_BY_NAME and first_name(head) == name):
         return f"{name} can run other programs"
-    texts = _texts(name, segment.words)
-    arguments = [word for at, word in enumerate(segment.words) if at > 0 and at not in texts]
-    if name in _ARGUMENTS or name in _CHECKS:
-        if any(word.starts_unknown for word in arguments):
-            return f"an argument of {name} is not known before it runs"
-        values = [word.loose for word in arguments]
-        if name in _ARGUMENTS and any(_ARGUMENTS[name].fullmatch(value) for value in values):
-            return f"an argument makes {name} run other programs or write files"
-        if name in _CHECKS and not _CHECKS[name](values):
-            return f"an argument may make {name} run other programs"
+    meant = _texts(name, words) | _spelled(name, words, head)
+    if name == "git":
+        return git_commands.why_not_plain(words, meant, head)
+    options = options_of(name) or (NO_OPTIONS if name in _COMMANDS else None)
+    if options is not None and (why := _why_options(name, options, words, meant, head)) is not None:
+        return why
+    values = [word.loose for at, word in enumerate(words) if at and at not in meant]
+    if name in ("sed", "gsed") and not is_plain_sed(values):
+        return f"an argument may make {name} run other programs"
+    if (odd := _ODD_WORDS.get(name)) is not None and any(map(odd.fullmatch, values)):
+        return f"an argument makes {name} run other programs or write files"
     return None
+
+
+def _why_options(name: str, options: Options, words: Sequence[Word], meant: frozenset[int], head: str) -> str | None:
+    arguments = read_arguments(options, words)
+    risky = [one for one in arguments.of(Kind.RUNS, Kind.WRITES) if one.at not in meant]
+    if any(Kind.RUNS in one.kinds or not _is_no_file(one.value) for one in risky):
+        return f"an argument makes {name} run other programs or write files"
+    if any(one.at not in meant and not is_own_path(one.value) for one in arguments.of(Kind.FOLDER)):
+        return f"an argument makes {name} work in another place"
+    commands = [(at, word) for at, word in arguments.operands if word.value in _COMMANDS.get(name, ())]
+    if any(at not in meant and not _is_spelled(words, at, head) for at, word in commands[:1]):
+        return f"an argument makes {name} run other programs or change its settings"
+    has_risk = Kind.RUNS in options.kinds.values() or Kind.WRITES in options.kinds.values() or name in _ODD_WORDS
+    if has_risk and any(word.starts_unknown and at not in meant for at, word in enumerate(words) if at):
+        return f"an argument of {name} is not known before it runs"
+    return None
+
+
+def _is_no_file(value: Word | None) -> bool:
+    return value is not None and (value.value in NO_FILE or value.value == "-")
+
+
+def is_own_path(word: Word | None) -> bool:
+    """Whether it is a path from the folder that does not lead out of it by its words."""
+    value = None if word is None else word.value
+    return value is not None and not value.startswith(("/", "~")) and ".." not in value.split("/")
+
+
+def _is_spelled(words: Sequence[Word], at: int, head: str) -> bool:
+    return f"{head} ".startswith("".join(f"{word.raw} " for word in words[: at + 1]))
+
+
+def first_name(head: str) -> str:
+    """The program that a pattern's head begins with, without its folder."""
+    return head.split(" ", 1)[0].rpartition("/")[2]
+
+
+def _spelled(name: str, words: Sequence[Word], head: str) -> frozenset[int]:
+    """Places of the arguments that are meant because the head of the pattern spells them."""
+    found, text = set[int](), ""
+    for at, word in enumerate(words if name in _MEANT_ARGUMENTS else ()):
+        text += f"{word.raw} "
+        if not f"{head} ".startswith(text):
+            break
+        if at and word.raw in _WITH_ALL_BEHIND:
+            return frozenset({*found, *range(at, len(words))})
+        if at and _MEANT_ARGUMENTS[name].fullmatch(word.raw):
+            found.add(at)
+    return frozenset(found)
+
+
+_MEANT_ARGUMENTS: Mapping[str, re.Pattern[str]] = {
+    "git": re.compile(r"-C"),
+    "kubectl": re.compile(r"cp"),
+    "npm": re.compile(r"-C|--prefix(=.*)?"),
+    "pnpm": re.compile(r"-C|--dir(=.*)?"),
+    "yarn": re.compile(r"--cwd(=.*)?"),
+}
+"""Arguments that make a program work elsewhere. What carries a command line (`git -c`, `find -exec`) is not here."""
+_WITH_ALL_BEHIND = frozenset({"config", "exec"})
+"""`git config`, `kubectl exec`: what stands behind them is theirs."""
 
 
 def _texts(name: str, words: Sequence[Word]) -> frozenset[int]:
@@ -98,85 +232,38 @@ _TAKE_TEXTS = frozenset(
     {*(("git", word) for word in ("commit", "tag", "merge", "stash")), ("gh", "pr"), ("gh", "issue")}
 )
 
-# Arguments by which a program runs another one, or writes where its name does not say. Long options may be cut short.
-_ARGUMENTS: Mapping[str, re.Pattern[str]] = {
+_COMMANDS: Mapping[str, frozenset[str]] = {
+    "gh": names("alias extension extensions ext codespace cs"),
+    "go": names("tool"),
+    "helm": names("plugin"),
+    "ip": names("exec netns"),
+    "kubectl": names("exec cp edit debug plugin"),
+    "npm": names("exec x config c set explore edit"),
+    "openssl": names("engine"),
+    "pnpm": names("dlx exec config"),
+    "systemctl": names("edit link"),
+    "yarn": names("dlx exec config node"),
+}
+"""First arguments behind which other programs run, or by which a program is told to."""
+
+_ODD_WORDS: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern, re.DOTALL)
     for name, pattern in {
-        "find": r"-(exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls)",
-        "fd": r"-[a-zA-Z]*[xX].*|--exec.*",
-        "git": r"-c.*|--config-e.*|--ex.*|--up.*|--rece.*|-x.*|-O.*|--op.*|--textconv|ext::.*"
-        r"|foreach|bisect|filter-branch|filter-repo|instaweb|difftool|mergetool|config|alias\..*|--git-dir.*|--work-t.*"
-        r"|-C.*|daemon|shell|credential.*|send-email|--interactive-filter.*|--to-command.*|--templ.*|core\..*",
-        "tar": r"-?[a-zA-Z]*[IF].*|--to-.*|--checkpoint-.*|--us.*|--rs.*|--rm.*|--inf.*|--new.*",
-        "rg": r"--pre.*|--hostname-b.*|--search-zip|-z",
-        "sort": r"--co.*|--ou.*|-[a-zA-Z]*o.*|-T.*",
-        "rsync": r"-[a-zA-Z]*e.*|--rsh.*|--rsync-p.*",
-        "ssh": r"-[a-zA-Z]*[oF].*",
-        "scp": r"-[a-zA-Z]*[oFS].*",
-        "sftp": r"-[a-zA-Z]*[oFSDP].*",
-        "zip": r"-[a-zA-Z]*T.*|--unzip.*|--test.*",
-        "tcpdump": r"-[a-zA-Z]*z.*|--postrot.*",
-        "curl": r"-[a-zA-Z]*[KoO].*|--conf.*|--ou.*|--remote-.*|--dump-h.*|--cookie-j.*|--trace.*|-D.*|-c.*",
-        "wget": r"--us.*|--conf.*|-[a-zA-Z]*[OPa].*|--ou.*|--di.*|-e.*|--exe.*",
-        "make": r"SHELL=.*|-[a-zA-Z]*E.*|--eval.*|\.SHELLFLAGS=.*|MAKEFLAGS=.*",
-        "go": r"-exec.*|-toolexec.*|-ldflags.*|-gcflags.*|-vettool.*|--exec.*|--toolexec.*|--vettool.*",
-        "cargo": r"--config.*",
-        "npm": r"--script-s.*|--prefix.*|-C.*|--node-o.*|--globalconf.*|--userconf.*",
-        "yarn": r"--script-s.*|--cwd.*",
-        "pnpm": r"--script-s.*|--shell-e.*|--dir.*|-C.*",
-        "pip": r"--config-s.*|--python.*|--global-o.*",
-        "man": r"-[a-zA-Z]*[PH].*|--pager.*|--html.*",
-        "date": r"-[a-zA-Z]*[sf].*|--set.*|--file.*",
-        "diff": r"--to-f.*|--from-f.*",
-        "xxd": r"-r.*",
-        "split": r"--filter.*",
-        "gcc": r"-wrapper|-fplugin.*|-B.*|@.*|-specs.*|--specs.*",
-        "openssl": r"-engine|-provider.*|-config",
-        "psql": r"-[a-zA-Z]*[cfoL].*|--com.*|--fil.*|--out.*|--log.*",
-        "sqlite3": r"-cmd|\..*|.*\n\..*",
-        "mysql": r"-[a-zA-Z]*e.*|--exec.*|--pager.*|--tee.*",
-        "journalctl": r"--vacuum.*|--rotate|--setup.*",
+        "cc": r"@.*",
+        "clang": r"@.*",
+        "curl": r".*%output.*",
+        "date": r"[^-+].*",
+        "g++": r"@.*",
+        "gcc": r"@.*",
+        "less": r"\+.*",
+        # Variables of a makefile run what they hold; numbers and switches do not.
+        "make": r"(?!-)(?!(?!MAKE|SHELL)\w+=(?:[\d.]*|true|false|yes|no|on|off|[yn])$).*=.*",
+        "more": r"\+.*",
+        "mvn": r".*exec:.*|.*:exec.*|-s.*|--settings.*|-gs|--global-settings.*",
         "ps": r"-?[a-zA-Z]*[eE]{2,}.*",
+        "psql": r".*\\.*",
+        "sqlite3": r"\..*|.*\n\s*\..*",
         "tee": r"/dev/.*",
-        "kubectl": r"exec|--kubeconf.*|cp|edit",
-        "docker": r"--config.*|-H.*|--host.*",
-        "pytest": r"-p.*|-c.*|--rootdir.*|--conf.*|--pdbcls.*|-o.*|--overr.*",
-        "eslint": r"--rulesdir.*|--resolve-p.*|--plugin.*|--parser.*|-c.*|--config.*|-f.*|--format.*|-o.*|--output-f.*",
     }.items()
 }
-
-_SED_ADDRESS = r"(?:\d+|\$|/[^/\n\\]*/)"
-_SED_COMMAND = re.compile(rf"(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?!? *[pdqlD=] *")
-_SED_CHANGE = re.compile(
-    rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?)? *s([/|,#:])"
-    r"(?:(?!\1)[^\n\\]|\\[^\n])*\1(?:(?!\1)[^\n\\]|\\[^\n])*\1[gpiI\d]*"
-)
-
-
-def _is_plain_sed(values: Sequence[str]) -> bool:
-    """Whether the script neither runs a command nor writes a file of its own choice. Scripts in files are not read."""
-    scripts, at = [], 0
-    while at < len(values):
-        value = values[at]
-        if value in ("-e", "--expression"):
-            scripts.append(values[at + 1] if at + 1 < len(values) else "e")
-            at += 1
-        elif value.startswith("-") and not re.fullmatch(r"-[nErsuz]+|-i(\.\w+)?|-ni|--quiet|--silent|--posix", value):
-            return False
-        elif not value.startswith("-") and not scripts:
-            scripts.append(value)
-        at += 1
-    if any(HOLE in script for script in scripts):
-        return False
-    return all(_SED_CHANGE.fullmatch(one) or all(map(_SED_COMMAND.fullmatch, one.split(";"))) for one in scripts)
-
-
-def _is_plain_git(values: Sequence[str]) -> bool:
-    return "clone" not in values or not any(value.startswith("-u") for value in values)  # there: a program of its own
-
-
-_CHECKS: Mapping[str, Callable[[Sequence[str]], bool]] = {
-    "git": _is_plain_git,
-    "gsed": _is_plain_sed,
-    "sed": _is_plain_sed,
-}
+"""Other words that are risky."""

@@ -5,8 +5,11 @@ A short table, and narrow on purpose: plain words, options that are known, paths
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from agentcore.permissions.shell import Segment
+from agentcore.permissions.inner import inner_commands, may_be
+from agentcore.permissions.repositories import is_plain, looks_bare, repository_at
+from agentcore.permissions.shell import Script, Segment
 from agentcore.permissions.words import Word
 from agentcore.permissions.workspace import OutsideRoots, Workspace
 from agentcore.permissions.wrappers import unwrapped
@@ -32,7 +35,7 @@ _OPTIONS: Mapping[str, str] = {
     "realpath": _NOTHING,
     "readlink": r"-[efm]",
     "cmp": r"-[bls]+",
-    "diff": r"-[abBdEipqrstuwyNU0-9]+|--brief|--color(=\w+)?|--unified(=\d+)?",
+    "diff": r"-[abBdEipqstuwyU0-9]+|--brief|--color(=\w+)?|--unified(=\d+)?",
     "md5sum": _NOTHING,
     "sha1sum": _NOTHING,
     "sha256sum": _NOTHING,
@@ -49,6 +52,8 @@ _OPTIONS: Mapping[str, str] = {
 _WORDS_ARE_TEXT = frozenset({"echo", "which", "basename", "dirname", ":", "true", "false"})
 _OF_NO_USE_ALONE = frozenset({"cd", "echo", ":", "true", "false"})
 """Show nothing by themselves; they stand beside others, and alone they are asked about like any command."""
+_MOVE = frozenset({"cd", "pushd", "popd"})
+_GIT_ALONE = frozenset({"git"})
 _NO_WORDS = frozenset({"pwd", "whoami", "uname"})
 
 _SHOWN = (
@@ -75,11 +80,27 @@ _GIT: Mapping[str, str] = {
 _GIT_NO_WORDS = frozenset({"branch", "remote"})
 
 
-def is_harmless(segment: Segment, workspace: Workspace, *, moves: int) -> bool:
-    """Whether a command only shows what lies in the project. Touches the file system to resolve paths.
+def are_harmless(script: Script, workspace: Workspace, *, is_moved: bool) -> tuple[bool, ...]:
+    """For each command of a line, whether it only shows what lies in the project. Touches the file system.
 
-    `moves`: how often its line changes the folder. After that a relative path is not what it seems.
+    `is_moved`: the line changes the folder. After that a relative path is not what it seems.
     """
+    moves = sum(segment.name in _MOVE for segment in script.segments)
+    # Once there is a folder that is not the first one, git may find another repository there.
+    runs_git = any(words and may_be(words[0], _GIT_ALONE) for words in inner_commands(script))
+    scene = _Scene(workspace, max(moves, int(is_moved)), runs_git)
+    return tuple(_is_harmless(segment, scene) for segment in script.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    workspace: Workspace
+    moves: int
+    """How often the line changes the folder."""
+    runs_git: bool
+
+
+def _is_harmless(segment: Segment, scene: _Scene) -> bool:
     inner = unwrapped(segment)
     words = inner.words
     if segment.is_special or inner.assignments or not words:
@@ -88,7 +109,7 @@ def is_harmless(segment: Segment, workspace: Workspace, *, moves: int) -> bool:
         return False
     name, rest = words[0].raw, words[1:]
     if name == "git":
-        return _is_harmless_git(rest, workspace, moves)
+        return _is_harmless_git(rest, scene)
     if name not in _OPTIONS:
         return False
     others = [word for word in rest if not re.fullmatch(_OPTIONS[name], word.loose)]
@@ -99,8 +120,9 @@ def is_harmless(segment: Segment, workspace: Workspace, *, moves: int) -> bool:
     if name in _WORDS_ARE_TEXT:
         return True
     if name == "cd":  # without a word it goes home, and `-` is wherever it was before
-        return [word.loose for word in others] not in ([], ["-"]) and _are_inside(others, workspace, moves - 1)
-    return _are_inside(others, workspace, moves)
+        is_inside = [word.loose for word in others] not in ([], ["-"]) and _are_inside(others, scene, scene.moves - 1)
+        return is_inside and (not scene.runs_git or _is_same_repository(others[-1], scene.workspace))
+    return _are_inside(others, scene, scene.moves)
 
 
 def shows_something(segment: Segment) -> bool:
@@ -108,18 +130,33 @@ def shows_something(segment: Segment) -> bool:
     return segment.name not in _OF_NO_USE_ALONE
 
 
-def _is_harmless_git(words: tuple[Word, ...], workspace: Workspace, moves: int) -> bool:
+def _is_harmless_git(words: tuple[Word, ...], scene: _Scene) -> bool:
     if not words or not words[0].is_plain or words[0].raw not in _GIT:
         return False
     command = words[0].raw
     others = [word for word in words[1:] if not re.fullmatch(_GIT[command], word.loose)]
     if others and command in _GIT_NO_WORDS:
         return False
-    return not any(word.loose.startswith("-") for word in others) and _are_inside(others, workspace, moves)
+    is_known = not any(word.loose.startswith("-") for word in others) and _are_inside(others, scene, scene.moves)
+    return is_known and _runs_nothing_else(scene.workspace)
 
 
-def _are_inside(words: Sequence[Word], workspace: Workspace, moves: int) -> bool:
-    return not words or (moves == 0 and all(_is_inside(word, workspace) for word in words))
+def _runs_nothing_else(workspace: Workspace) -> bool:
+    """Whether git would run nothing that the repository of the folder brings."""
+    repository = repository_at(workspace.cwd)
+    return not looks_bare(workspace.cwd) and (repository is None or is_plain(repository))
+
+
+def _is_same_repository(word: Word, workspace: Workspace) -> bool:
+    """Whether git finds the same repository in a folder as in the working folder."""
+    folder = (workspace.cwd / word.loose).resolve()
+    between = [folder, *folder.parents]
+    is_bare = any(looks_bare(one) for one in between if one.is_relative_to(workspace.cwd) and one != workspace.cwd)
+    return not is_bare and repository_at(folder) == repository_at(workspace.cwd)
+
+
+def _are_inside(words: Sequence[Word], scene: _Scene, moves: int) -> bool:
+    return not words or (moves == 0 and all(_is_inside(word, scene.workspace) for word in words))
 
 
 def _is_inside(word: Word, workspace: Workspace) -> bool:

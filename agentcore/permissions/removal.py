@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentcore.permissions.programs import base_name
+from agentcore.permissions.inner import inner_commands, may_be
 from agentcore.permissions.shell import Script
 from agentcore.permissions.words import HOLE, HOME, Word
 from agentcore.permissions.workspace import Workspace
-from agentcore.permissions.wrappers import inner_commands
 
 _REMOVERS = frozenset({"rm", "rmdir"})
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--r.*")
@@ -32,8 +31,10 @@ def critical_removal(script: Script, bases: tuple[Path | None, ...], workspace: 
 
 
 def _targets(words: tuple[Word, ...]) -> Iterator[Word]:
-    if not words or base_name(words[0]) not in _REMOVERS:
+    if not words or not may_be(words[0], _REMOVERS):
         return
+    if words[0].loose.rpartition("/")[2] == HOLE and not _is_recursive(words):
+        return  # any program at all, with an argument
     is_option = True
     for word in words[1:]:
         if is_option and word.loose == "--":

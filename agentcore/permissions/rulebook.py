@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from agentcore.origin import Origin
+from agentcore.permissions.commands import why_it_settles_nothing
 from agentcore.permissions.names import SPELLING, is_known
-from agentcore.permissions.rules import PATH_TOOLS, BadRule, Effect, Rule, held_widely, parse_rule
+from agentcore.permissions.rules import PATH_TOOLS, BadRule, Effect, Rule, held_widely, parse_entry, parse_rule
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 _SHOWN_CHARS = 80
@@ -69,6 +70,8 @@ def _read_list(effect: Effect, entries: object, origin: Origin, notices: list[st
                 rules.append(held_widely(str(entry), origin))
             continue
         rules.append(rule)
+        if effect == "allow" and rule.tool == "bash" and rule.spec and (why := why_it_settles_nothing(rule.spec)):
+            notices.append(f"The rule {str(rule)[:_SHOWN_CHARS]!r} of {where} settles nothing by itself: {why}.")
         if meant := _mistyped(rule.tool):
             notices.append(f"The rule {str(rule)[:_SHOWN_CHARS]!r} of {where} names no built-in tool: {meant} is one.")
     return rules
@@ -82,12 +85,13 @@ _AND_SO: Mapping[Effect, str] = {
 
 
 def _read_entry(effect: Effect, entry: object, origin: Origin) -> Rule:
-    if not isinstance(entry, str):
-        raise BadRule("it is no text")
-    rule = parse_rule(entry, origin)
     if effect == "allow":
+        rule = parse_entry(entry, origin)
         check_allow(rule)
-    return rule
+        return rule
+    if not isinstance(entry, str):  # what forbids does not expire
+        raise BadRule("it is no text")
+    return parse_rule(entry, origin)
 
 
 def check_allow(rule: Rule) -> None:

@@ -2,11 +2,13 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from agentcore.origin import Origin
-from agentcore.permissions.names import is_known, native_name, spelled
+from agentcore.permissions.names import NAMED_BY, is_known, named_word, native_name, spelled
 
 Effect: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -19,6 +21,8 @@ MAX_RULE_CHARS = 20_000  # twice the longest command that a rule can settle, all
 
 _RULE = re.compile(r"([A-Za-z*][\w*.-]*)(?:\((.*)\))?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z]\w*")
+_FIELD = re.compile(r"[A-Za-z_-]\w*:(?!\*$)")
+_ANY_ARGUMENTS = re.compile(r"(?:\s+|:)\*$")
 
 
 class BadRule(ValueError):
@@ -34,6 +38,8 @@ class Rule:
     origin: Origin = SESSION
     broken: str | None = None
     """What was written, where it could not be read and is held as widely as it may have been meant."""
+    expires_at: float | None = None
+    """Of an allow rule: Unix time in seconds from which on it allows nothing more; None: it stays."""
 
     def __str__(self) -> str:
         if self.broken is not None:
@@ -61,7 +67,33 @@ def parse_rule(text: str, origin: Origin = SESSION) -> Rule:
         spec = _domain(spec)
     elif tool in PATH_TOOLS:
         _check_path(spec)
+    elif tool in NAMED_BY:
+        _check_name(spec, spelled(tool))
     return Rule(tool, spec, origin)
+
+
+def parse_entry(entry: object, origin: Origin = SESSION) -> Rule:
+    """An entry of an allow list: a rule, or `{rule, expires_at}` with a time. Raises: BadRule."""
+    expiring: Mapping[str, object] = entry if isinstance(entry, Mapping) else {}
+    if expiring.keys() != {"rule", "expires_at"}:
+        return parse_rule(_text(entry), origin)
+    return replace(parse_rule(_text(expiring["rule"]), origin), expires_at=_time(expiring["expires_at"]))
+
+
+def _text(entry: object) -> str:
+    """Raises: BadRule."""
+    if not isinstance(entry, str):
+        raise BadRule("it is no text")
+    return entry
+
+
+def _time(value: object) -> float:
+    """Raises: BadRule."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise BadRule("`expires_at` is a time with its zone, such as 2026-12-31T18:00:00Z")
 
 
 def held_widely(text: str, origin: Origin) -> Rule:
@@ -82,6 +114,17 @@ def _check_path(spec: str) -> None:
     """Raises: BadRule for what gitignore reads as no pattern, or as the opposite of one."""
     if spec.startswith(("!", "#")) or "\n" in spec:
         raise BadRule("a path begins with neither `!` nor `#`, and has one line: put a backslash before the character")
+
+
+def name_in(spec: str) -> str:
+    """The name that a rule such as `Skill(deploy)` means; ` *` and `:*` behind it stand for any arguments."""
+    return named_word(_ANY_ARGUMENTS.sub("", spec.strip()))
+
+
+def _check_name(spec: str, tool: str) -> None:
+    """Raises: BadRule for what is neither a name nor `field:value`: it would mean nothing."""
+    if not _FIELD.match(spec) and not re.fullmatch(r"[^\s()]+", name_in(spec)):
+        raise BadRule(f"what {tool} may be used with is a name, such as `{tool}(deploy)`, whatever its arguments")
 
 
 def _domain(spec: str) -> str:

@@ -26,6 +26,8 @@ MAX_DEPTH = 60
 class Assignment:
     name: str
     raw: str
+    value: Word | None = None
+    """None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Script:
     """Files behind `>` and its kin."""
     reads: tuple[Word, ...] = ()
     """Files behind `<`."""
+    variables: tuple[Assignment, ...] = ()
+    """What the line's own variables are given: by themselves, and by loops."""
     problem: str | None = None
     """Why it is not known what would run; then the rest is only a part of it."""
     is_single: bool = False
@@ -111,7 +115,7 @@ _TOKENS = names(
 _NUMBERS = re.compile(r"\$\(\([\d\s+*/%()-]*\)\)")
 _RESERVED = names("if then else elif fi case esac for while until do done function select in { } ! [[ ]] coproc")
 _DESCRIPTOR = re.compile(r"\d+-?")
-_NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
+NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
 _DELIMITER = re.compile(r"(['\"]?)(\w+)\1")
 
 
@@ -121,11 +125,13 @@ class _Walk:
     segments: list[Segment] = field(default_factory=list)
     writes: list[Word] = field(default_factory=list)
     reads: list[Word] = field(default_factory=list)
+    variables: list[Assignment] = field(default_factory=list)
     is_single: bool = False
     depth: int = 0
 
     def script(self, text: str) -> Script:
-        return Script(text, tuple(self.segments), tuple(self.writes), tuple(self.reads), is_single=self.is_single)
+        parts = (tuple(self.segments), tuple(self.writes), tuple(self.reads), tuple(self.variables))
+        return Script(text, *parts, is_single=self.is_single)
 
     def visit_program(self, root: "Node") -> None:
         self._check_gaps(root, 0, len(self.data))
@@ -147,6 +153,9 @@ class _Walk:
                 self._declaration(node)
             case "variable_assignment":
                 self.segments.append(Segment((), (_assignment(node),)))
+                self.variables.append(_assignment(node))
+            case "for_statement":
+                self.variables += _given_by_loop(node)
             case "file_redirect":
                 self._redirect(node)
             case "heredoc_redirect":
@@ -167,7 +176,7 @@ class _Walk:
             case kind:
                 raise Unclear(kind.replace("_", " ") if node.is_named else f"the token {text_of(node)[:10]!r}")
         for child in node.children:
-            if node.type == "command" and child.type == "variable_assignment":
+            if child.type == "variable_assignment" and (node.type == "command" or _is_export(node)):
                 self._check(child)
                 self._visit_all(child)
             elif node.type != "expansion" or child.is_named:
@@ -228,7 +237,7 @@ class _Walk:
 
     def _declaration(self, node: "Node") -> None:
         words = [Word(text_of(child), text_of(child)) for child in node.children]
-        self.segments.append(Segment(tuple(words), is_special=True))
+        self.segments.append(Segment(tuple(words), is_special=not _is_export(node)))
 
     def _special(self, node: "Node") -> None:
         if node.type != "test_command" or not _is_plain_test(node):
@@ -248,7 +257,7 @@ class _Walk:
             return
         if word.value is not None and word.value.startswith(("/dev/tcp/", "/dev/udp/")):
             raise Unclear("a connection to the network")
-        if word.value in _NO_FILE:
+        if word.value in NO_FILE:
             return
         (self.reads if operator in ("<", "<&") else self.writes).append(word)
 
@@ -272,11 +281,27 @@ class _Walk:
             check_here_text(body)
 
 
+def _is_export(node: "Node") -> bool:
+    return node.type == "declaration_command" and text_of(node.children[0]) == "export"
+
+
 def _assignment(node: "Node") -> Assignment:
-    name = node.children[0]
+    name, *others = node.children
     if name.type != "variable_name":
         raise Unclear("an assignment to an element")
-    return Assignment(text_of(name), text_of(node))
+    if not others or text_of(others[0]) != "=" or (len(others) > 1 and others[1].type not in _WORDS):
+        return Assignment(text_of(name), text_of(node))
+    value = read_word(others[1]) if len(others) > 1 else Word("", "")
+    return Assignment(text_of(name), text_of(node), value)
+
+
+def _given_by_loop(node: "Node") -> Iterator[Assignment]:
+    name = next(text_of(child) for child in node.children if child.type == "variable_name")
+    values = [read_word(child) for child in node.children if child.type in _WORDS]
+    if not values:
+        yield Assignment(name, name)  # what the script was given
+    for value in values:
+        yield Assignment(name, value.raw, value)
 
 
 def _leniently(node: "Node") -> Iterator[Segment]:

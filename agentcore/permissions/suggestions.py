@@ -8,13 +8,14 @@ from collections.abc import Iterator
 
 from agentcore.messages import ToolCall
 from agentcore.permissions.facts import Facts, Line
-from agentcore.permissions.matching import NAMED_BY, Subject, is_allowed
+from agentcore.permissions.matching import Subject, is_allowed
+from agentcore.permissions.names import NAMED_BY, named_word
 from agentcore.permissions.programs import base_name, is_interpreter, why_no_pattern
 from agentcore.permissions.rules import MAX_RULE_CHARS, BadRule, Rule, parse_rule
 from agentcore.permissions.shell import Segment
 from agentcore.permissions.words import names
 from agentcore.permissions.wrappers import unwrapped
-from agentcore.ports import ToolSpec
+from agentcore.ports.tools import ToolSpec
 
 MAX_SUGGESTIONS = 4
 
@@ -25,10 +26,14 @@ _TWO_WORDS = names(
 """Programs whose first argument says what they do."""
 _RUN_ANYTHING = names("run exec x dlx -- apply exec-env tool ssh")
 """First arguments behind which anything may stand."""
-_NEVER_WIDE = names(
-    "rm rmdir mv cp chmod chown dd mkfs kill pkill killall curl wget ssh scp rsync tee ln sed npx uvx bunx"
+_WIDE = names(
+    """ls cat tac head tail nl wc grep egrep fgrep rg ag sort uniq cut tr comm column fold paste rev seq diff cmp file
+    stat du df tree which pwd date jq yq echo basename dirname realpath readlink md5sum sha1sum sha256sum sleep true
+    false pytest ruff black isort mypy pyright flake8 pylint tox nox tsc jest vitest mocha eslint prettier stylelint
+    webpack vite rollup esbuild gofmt rustc rustfmt gcc clang cmake ctest ninja javac ant phpunit rspec rubocop rake
+    mkdir touch ps uname id whoami hostname uptime"""
 )
-"""Too much for a pattern of one word that is offered by itself."""
+"""Programs of which a pattern of one word is offered by itself: they show, check or build."""
 
 
 def suggested_rules(call: ToolCall, spec: ToolSpec, facts: Facts) -> tuple[Rule, ...]:
@@ -59,8 +64,8 @@ def _candidates(subject: Subject) -> Iterator[str]:
         yield from _for_places(subject)
     else:
         named = subject.field(NAMED_BY.get(subject.call.name, ""))
-        if isinstance(named, str):
-            yield str(Rule(subject.call.name, named))
+        if isinstance(named, str) and "*" not in named:
+            yield str(Rule(subject.call.name, named_word(named)))
         yield str(Rule(subject.call.name))
 
 
@@ -82,7 +87,7 @@ def _patterns_for(segment: Segment) -> Iterator[str]:
     inner = unwrapped(segment)
     yield " ".join(_escaped(word.raw) for word in inner.words)
     name = base_name(inner.words[0])
-    if name is None or name in _NEVER_WIDE or is_interpreter(inner) or why_no_pattern(inner) is not None:
+    if name is None or is_interpreter(inner) or why_no_pattern(inner) is not None:
         return
     if name in _TWO_WORDS:
         second = inner.words[1] if len(inner.words) > 1 else None
@@ -90,7 +95,7 @@ def _patterns_for(segment: Segment) -> Iterator[str]:
             yield from _three_words(inner)
             return
         yield f"{_escaped(inner.words[0].raw)} {_escaped(second.raw)}:*"
-    elif "/" not in inner.words[0].raw:
+    elif name in _WIDE and "/" not in inner.words[0].raw:
         yield f"{_escaped(inner.words[0].raw)}:*"
 
 

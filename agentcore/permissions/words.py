@@ -11,6 +11,13 @@ HOLE = "\0"
 """Stands for a text that only the shell will know. No command contains it."""
 HOME = "\1"
 """Stands for the value of `$HOME`."""
+GLOB = "\2"
+"""In a shape: any text within one name of a path."""
+NAMED = "\3"
+"""In a shape: stands around the name of a variable."""
+OPEN, COMMA, CLOSE = "\4", "\5", "\6"
+"""In a shape: a brace, a comma and a brace outside of quotes."""
+_BRACKET = "\7"
 
 # A word outside quotes: no character that means something to the shell, unless escaped; no escaped newline.
 _WORD = re.compile(r"(?!#)(?:\\.|[^\s\\'\"`$&|;<>()])+")
@@ -21,7 +28,9 @@ _HERE = re.compile(rf"(?:\\[^\n]|[^\\`$]|{_DOLLAR})*")
 # `${name}` and the forms that neither assign, nor compute, nor read another variable or a prompt.
 _EXPANSION = re.compile(r"\$\{(?:#\w+|\w+(?:(?::?[-+?]|%%?|##?|//?|\^\^?|,,?).*)?)\}", re.DOTALL)
 _PATTERN = re.compile(r"[^$`\\'\"]*")
-_GLOB = frozenset("*?[")
+_MARKS = {"*": GLOB, "?": GLOB, "[": _BRACKET, "{": OPEN, ",": COMMA, "}": CLOSE}
+_PLAIN = str.maketrans({OPEN: "{", COMMA: ",", CLOSE: "}", GLOB: HOLE})
+_WORKING_FOLDER = frozenset({"$(pwd)", "`pwd`", "$PWD", "${PWD}"})
 
 
 class Unclear(Exception):
@@ -36,6 +45,8 @@ class Word:
     """Without quotes and escapes; `HOLE` and `HOME` where a part is not known."""
     is_quoted: bool = False
     """Somewhere in it."""
+    shape: str = ""
+    """As `loose`, with what is known of the parts that are not; empty where nothing is."""
 
     @property
     def value(self) -> str | None:
@@ -60,10 +71,26 @@ def names(text: str) -> frozenset[str]:
 def read_word(node: "Node") -> Word:
     """The word of a node. Raises: Unclear."""
     raw = text_of(node)
-    loose = _loose(node)
+    shape = _with_classes(_shape(node))
     bare = _unquoted(node) if node.type in ("word", "concatenation") else ""
     makes_several = "{" in bare and ("," in bare or ".." in bare)  # `{a,b}`, `{1..3}`; `{}` is itself
-    return Word(raw, HOLE if makes_several else loose, is_quoted=any(mark in raw for mark in "'\"\\"))
+    loose = HOLE if makes_several else plain(re.sub(f"{NAMED}(\\w+){NAMED}", _unknown, shape))
+    return Word(raw, loose, is_quoted=any(mark in raw for mark in "'\"\\"), shape=shape)
+
+
+def plain(shape: str) -> str:
+    """A shape without its variables, as `loose` has it."""
+    return shape.translate(_PLAIN)
+
+
+def _unknown(variable: re.Match[str]) -> str:
+    return HOME if variable[1] == "HOME" else HOLE
+
+
+def _with_classes(shape: str) -> str:
+    """`[a-z]` as one unknown character. Where the brackets are not clear, all between them may be anything."""
+    shape = re.sub(f"{_BRACKET}[^{_BRACKET}\\]/]+\\](?!.*\\])", GLOB, shape, flags=re.DOTALL)
+    return re.sub(f"{_BRACKET}(?:.*\\])?", HOLE, shape, flags=re.DOTALL)
 
 
 def text_of(node: "Node") -> str:
@@ -90,7 +117,7 @@ def check_expansion(node: "Node") -> None:
             raise Unclear(f"the expansion {text_of(node)[:40]}")
 
 
-def _loose(node: "Node") -> str:
+def _shape(node: "Node") -> str:
     match node.type:
         case "word":
             return _bare(text_of(node))
@@ -99,15 +126,16 @@ def _loose(node: "Node") -> str:
                 raise Unclear("a number")
             return text_of(node)
         case "concatenation":
-            return "".join(map(_loose, node.children))
+            return "".join(map(_shape, node.children))
         case "raw_string":
             return text_of(node)[1:-1]
         case "string":
             return _string(node)
-        case "simple_expansion":
-            return HOME if text_of(node) == "$HOME" else HOLE
-        case "expansion":
-            return HOME if text_of(node) == "${HOME}" else HOLE
+        case "simple_expansion" | "expansion" | "command_substitution" if text_of(node) in _WORKING_FOLDER:
+            return f"{NAMED}PWD{NAMED}"
+        case "simple_expansion" | "expansion":
+            name = re.fullmatch(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", text_of(node))
+            return HOLE if name is None else f"{NAMED}{name[1] or name[2]}{NAMED}"
         case "command_substitution" | "process_substitution" | "arithmetic_expansion" | "ansi_c_string":
             return HOLE
         case kind:
@@ -123,7 +151,7 @@ def _bare(text: str) -> str:
         if char == "\\" and not is_escaped:
             is_escaped = True
             continue
-        pieces.append(HOLE if char in _GLOB and not is_escaped else char)
+        pieces.append(char if is_escaped else _MARKS.get(char, char))
         is_escaped = False
     return "".join(pieces)
 
@@ -135,10 +163,10 @@ def _string(node: "Node") -> str:
         if not _QUOTED.fullmatch(piece):
             raise Unclear("a string in double quotes")
     texts = [re.sub(r'\\([$`"\\])', r"\1", piece.replace("\\\n", "")) for piece in pieces]
-    loose = texts[0]
+    shape = texts[0]
     for child, text in zip(inner, texts[1:], strict=True):
-        loose += _loose(child) + text
-    return loose
+        shape += _shape(child) + text
+    return shape
 
 
 def _between_children(node: "Node") -> list[str]:

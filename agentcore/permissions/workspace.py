@@ -28,6 +28,8 @@ class Workspace:
     """Of the user: what `~` stands for in rules and in shell lines."""
     deny: tuple[Rule, ...] = ()
     """What rules forbid: a walk through a folder leaves out the files that may not be read."""
+    ask: tuple[Rule, ...] = ()
+    """What a person is asked about first: a walk leaves that out as well."""
 
     def resolve(self, path: str) -> Path:
         """The real path behind `path` (relative to `cwd`; `~` is not expanded). Raises: OutsideRoots."""

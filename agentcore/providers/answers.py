@@ -19,7 +19,7 @@ from pydantic_core import from_json
 
 from agentcore.errors import ProviderError
 from agentcore.messages import ToolCall
-from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.models import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.catalogue import catalogue, context_window, cost_usd
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.faults import Faults, Said, read_error

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from agentcore.caps import bounded_input
 from agentcore.messages import Text, Thinking
-from agentcore.ports import TextPart, ThinkingPart
+from agentcore.ports.models import TextPart, ThinkingPart
 
 Wire = dict[str, Any]
 """A parsed piece of a vendor's JSON: checked field by field as it is used."""

@@ -8,7 +8,7 @@ costs the same in a long conversation as in a short one.
 from collections.abc import Callable, Sequence
 
 from agentcore.messages import Block, Message
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 
 NEWER_MESSAGES = 64  # looked at one by one; with twice as many the older half joins the piece before it
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from agentcore.errors import BadRequest
-from agentcore.ports import Provider
+from agentcore.ports.models import Provider
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.local import Seen, Target, look
 from agentcore.providers.setups import Setup, notices, set_up

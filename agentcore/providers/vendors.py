@@ -7,7 +7,7 @@ function here and an entry in each table. Promise: importing this loads no SDK.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentcore.ports import Provider
+from agentcore.ports.models import Provider
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.gemini.models import context_tokens
 from agentcore.providers.openai.models import OFFERED as OPENAI_MODELS

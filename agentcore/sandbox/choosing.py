@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from agentcore.ports import Boxed, Sandbox, SandboxProfile
+from agentcore.ports.sandbox import Boxed, Sandbox, SandboxProfile
 from agentcore.sandbox.bubblewrap import Bubblewrap
 from agentcore.sandbox.seatbelt import Seatbelt
 

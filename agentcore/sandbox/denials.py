@@ -2,7 +2,7 @@
 
 import re
 
-from agentcore.ports import SandboxProfile
+from agentcore.ports.sandbox import SandboxProfile
 
 TAIL_CHARS = 4000
 """A command says last why it failed."""

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcore.permissions.protected import FILES, FOLDERS
-from agentcore.ports import SandboxProfile
+from agentcore.permissions.protected import CONFIGURED, FILES, FOLDERS
+from agentcore.ports.sandbox import SandboxProfile
 from agentcore.sandbox.mounts import Places
 from agentcore.sandbox.worktrees import linked_state
 
@@ -63,7 +63,7 @@ def _protected(folders: Iterable[Path]) -> Iterator[Path]:
     """Protected places at the top of each folder, whether or not they are there."""
     for folder in folders:
         yield from (folder / name for name in _NAMES)
-        yield folder / ".config" / "git"
+        yield from (folder / ".config" / name for name in sorted(CONFIGURED))
         git = folder / ".git"
         if _is_folder(git):
             yield from (git / name for name in _GIT)

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from agentcore.ports import Boxed, SandboxProfile
+from agentcore.ports.sandbox import Boxed, SandboxProfile
 from agentcore.sandbox import denials
 from agentcore.sandbox.looking import look
 from agentcore.sandbox.mounts import Places

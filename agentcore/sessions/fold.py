@@ -26,6 +26,7 @@ from agentcore.events import (
     SessionUpdated,
     Status,
     StopReason,
+    TaskUpdate,
     Todo,
     ToolEnd,
     ToolStart,
@@ -34,6 +35,7 @@ from agentcore.events import (
     UsageReport,
     UserMessage,
 )
+from agentcore.hooks.words import is_sent_on
 from agentcore.inbox import Inbox
 from agentcore.limits import NO_CALL, RAISED_BY
 from agentcore.messages import Message, ToolResult
@@ -55,10 +57,14 @@ from agentcore.sessions.records import (
     Record,
     Repair,
     Reserve,
+    TaskProcess,
+    Written,
 )
+from agentcore.sessions.subagents import Subagents
 from agentcore.sessions.submissions import Submissions
 from agentcore.sessions.unheard import Unheard
 from agentcore.sessions.waiting import WaitingPrompts
+from agentcore.tasks import Tasks
 from agentcore.transcript import Transcript
 from agentcore.validator import LOST_RESULT
 
@@ -73,6 +79,8 @@ class OpenRun:
     prompt: Prompt
     has_message: bool = False
     """Its user message is in the transcript."""
+    message_id: str = ""
+    """Of that message, where it is."""
     steered: list[str] = field(default_factory=list)
     """Ids of the prompts that it took while it went on."""
     is_cancelled: bool = False
@@ -105,6 +113,8 @@ class History:
     """The last turn's model call has not answered: failed, cut, or not even begun."""
     is_calling: bool = False
     """A model call has no `model_end`."""
+    is_calling_beside: bool = False
+    """The last model call was a hook's check."""
     compacting: CompactionStart | None = None
     """A compaction that has no `compacted`; the model calls in it are none of the turn's."""
     last_stop: str = ""
@@ -118,7 +128,10 @@ class History:
     """What people said last, as they typed it."""
     requests: int = 0
     """The highest N of any `perm-N`."""
-    grants: list[str] = field(default_factory=list)
+    grants: dict[str, float | None] = field(default_factory=dict)
+    """Rule to when it expires, if ever."""
+    unwritten: dict[str, PermissionResolved] = field(default_factory=dict)
+    """By request id, answers whose rule is to stand in the user's settings, and of which nobody knows that it does."""
     budget_told: dict[str, float] = field(default_factory=dict)
     """Limits of the budget that a person was told about, and how high they were then."""
     is_copy: bool = False
@@ -126,9 +139,13 @@ class History:
     notes: list[str] = field(default_factory=list)
     """What the model learns with the next prompt, oldest first."""
     queue: WaitingPrompts = field(default_factory=WaitingPrompts)
+    subagents: Subagents = field(init=False)
     inbox: Inbox[Prompt] = field(default_factory=Inbox)
     """Prompts that wait for the run that is going on to take them."""
     deferrals: Deferrals = field(default_factory=Deferrals)
+    tasks: Tasks = field(default_factory=Tasks)
+    processes: dict[str, TaskProcess] = field(default_factory=dict)
+    """Of background tasks that have not ended, by task id."""
     unheard: Unheard = field(default_factory=Unheard)
     findings: Counter[str] = field(default_factory=Counter)
     """Damage of the transcript that was mended on the way and that no `repair` record tells yet, by its kind."""
@@ -137,6 +154,9 @@ class History:
     last_seq: int = 0
     reserved: int = 0
     modified: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.subagents = Subagents(self.ledger)
 
     @property
     def next_base(self) -> int:
@@ -183,10 +203,12 @@ def _apply(history: History, entry: NumberedEvent | Record) -> None:
         _apply_record(history, entry)
         return
     history.last_seq, history.modified = entry.seq, entry.ts
-    if entry.agent is not None:
-        return  # a subagent's transcript is its own
+    if entry.agent is not None and isinstance(entry, PermissionRequest | PermissionResolved):
+        history.subagents.saw(entry.agent)
     if isinstance(entry, PermissionRequest | PermissionResolved):
         _apply_permission(history, entry)
+    elif entry.agent is not None:
+        history.subagents.follow(entry.agent, entry, is_copy=history.is_copy)  # its transcript is its own
     else:
         _apply_to_run(history, entry)
 
@@ -207,16 +229,21 @@ def _apply_record(history: History, record: Record) -> None:
             history.reserved = max(history.reserved, base + STRIDE - 1)
             history.is_copy = history.is_copy and base == 0  # a fork's own lines come behind its second load
             history.unheard.leave_out(history.transcript)
+            forget_unsaid_wake(history)
             if history.run is None:
                 history.context = None  # a resume is a fresh context; an interrupted run goes on with its own
         case Reserve(until=until):
             history.reserved = max(history.reserved, until)
         case Grant(rule=rule, is_revoked=True):
-            history.grants[:] = [other for other in history.grants if other != rule]
-        case Grant(rule=rule):
-            history.grants.append(rule)
+            history.grants.pop(rule, None)
+        case Grant(rule=rule, expires_at=expires_at):
+            history.grants[rule] = expires_at
+        case Written(request_id=request_id):
+            history.unwritten.pop(request_id, None)
         case Note(text=text):
             history.notes.append(text)
+        case TaskProcess(task_id=task_id):
+            history.processes[task_id] = record
         case BudgetTold(limit=limit, amount=amount):
             history.budget_told[limit] = amount
         case Repair(messages=messages):
@@ -231,14 +258,16 @@ def _apply_record(history: History, record: Record) -> None:
 def _apply_permission(history: History, event: PermissionRequest | PermissionResolved) -> None:
     if isinstance(event, PermissionRequest):
         history.pending[event.request_id] = event
-        history.digests[event.call_id] = event.digest
-        history.answered.pop(event.call_id, None)  # it asks anew: the answer was to something else
+        if event.agent is None:
+            history.digests[event.call_id] = event.digest
+            history.answered.pop(event.call_id, None)  # it asks anew: the answer was to something else
         history.requests = max(history.requests, int(event.request_id.removeprefix("perm-")))
     else:
         history.pending.pop(event.request_id, None)
-        if event.call_id or event.resolution != "allowed":
+        if event.agent is None and (event.call_id or event.resolution != "allowed"):
             history.answered[event.call_id] = event  # a budget that was raised says all that there is to say
         history.resolved[event.request_id] = event.resolution
+        to_write(history, event)
         if event.mode is not None:
             history.settings = history.settings.model_copy(update={"mode": event.mode})
         if event.budget is not None:
@@ -253,12 +282,15 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             _close_calls(history)
             transcript.add_user(message_id, content)
             notes = len(history.notes) if source == "prompt" else 0
-            history.unheard.asked(transcript, len(content) - notes)
+            if source != "notification":  # what came of a task is told once, and stays told
+                history.unheard.asked(transcript, len(content) - notes)
             if source == "prompt":
                 history.notes.clear()  # they were in front of it
             history.submissions.taken(prompt_id)
             said(history, event)
+            ledger.sent_on += is_sent_on(event)
             if history.run is not None:
+                history.run.message_id = history.run.message_id or message_id
                 history.run.has_message = True
                 if prompt_id is not None and history.inbox.took(prompt_id):
                     history.run.steered.append(prompt_id)
@@ -271,13 +303,13 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             history.is_unanswered = True
         case TurnEnd():
             history.open_turn = None
-        case ModelStart():
-            history.is_calling = True
-        case ModelEnd(stop_reason=stop, request_ms=request_ms):
+        case ModelStart(beside=beside):
+            history.is_calling, history.is_calling_beside = True, beside
+        case ModelEnd(stop_reason=stop, request_ms=request_ms, beside=beside):
             history.is_calling = False
             if not history.is_copy:
                 ledger.asked_model(request_ms)
-            if not history.is_beside:
+            if not (beside or history.is_beside):
                 history.last_stop = stop
         case CompactionStart(trigger=trigger):
             history.compacting = event
@@ -289,24 +321,28 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
                 transcript.compact(event.message, event.kept)
         case Todo(items=items):
             transcript.todos = items
+        case TaskUpdate(task_id=task_id, state=state):
+            history.tasks.updated(event, event.ts)
+            if state != "running":
+                history.processes.pop(task_id, None)
         case AssistantMessage(message=message):
             _close_calls(history)
             transcript.add_assistant(message)
             history.unheard.answered()
             ledger.text = message.text
             history.is_unanswered = False
-        case UsageReport(spent=spent, spent_usd=spent_usd):
+        case UsageReport(spent=spent, spent_usd=spent_usd, beside=beside):
             ledger.spend(spent, spent_usd)
-            if not history.is_beside:
+            if not (beside or history.is_beside):
                 transcript.measure(event.context_tokens)
                 history.is_unanswered = False
         case ToolStart(call_id=call_id, group=group):
             history.started[call_id] = event.tool_name
             if not history.is_copy:
                 ledger.began_call(group)
-        case ToolEnd(call_id=call_id, duration_ms=duration_ms):
+        case ToolEnd(call_id=call_id):
             if not history.is_copy:
-                ledger.ended_call(duration_ms)
+                ledger.ended_call(event.worked_ms)
             if transcript.is_open(call_id):
                 transcript.add_result(event.result())
             else:
@@ -331,6 +367,12 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             history.settings = updated(history.settings, event)
         case _:
             pass
+
+
+def to_write(history: History, answer: PermissionResolved) -> None:
+    """An answer is in the journal: its rule has yet to be written into the user's settings, if it is one for good."""
+    if answer.rule is not None and answer.scope in ("project", "user"):
+        history.unwritten[answer.request_id] = answer
 
 
 def mended(history: History, messages: Sequence[Message]) -> None:
@@ -365,8 +407,8 @@ def accept(history: History, prompt: Prompt) -> None:
             history.queue.add(prompt)
         case _:
             history.queue.add(prompt)
-    if history.settings.title is None:
-        history.settings = history.settings.model_copy(update={"title": title_from(prompt.text)})
+    if not prompt.is_unchecked:
+        _entitle(history, prompt.text)
 
 
 def begin(history: History, record: Begin) -> None:
@@ -377,16 +419,31 @@ def begin(history: History, record: Begin) -> None:
         history.ledger.begin_run()
         history.is_unanswered = False
     elif run is not None and run.is_suspended and run.prompt.prompt_id == record.prompt_id:
-        history.run = OpenRun(run.prompt.model_copy(update={"run_id": record.run_id}), has_message=run.has_message)
+        renamed = run.prompt.model_copy(update={"run_id": record.run_id})
+        history.run = OpenRun(renamed, has_message=run.has_message, message_id=run.message_id)
         history.ledger.go_on()
     else:
         raise ValueError(f"no prompt {record.prompt_id} waits")
 
 
+def forget_unsaid_wake(history: History) -> None:
+    """A run that began by itself and told nothing is none: what it was to tell is still to be told."""
+    if history.run is not None and history.run.prompt.is_wake and not history.run.has_message:
+        history.run = None
+
+
 def said(history: History, message: UserMessage) -> None:
-    """A message is in the transcript: what a person typed of it is remembered."""
+    """A message is in the transcript: what a person typed of it is remembered, and which tasks it tells of."""
+    history.tasks.told(message.task_ids)
     if message.source in ("prompt", "steer"):
         history.prompts.append(message.typed_text)
+        _entitle(history, message.typed_text)
+
+
+def _entitle(history: History, text: str) -> None:
+    """Make a title of what a person said, where there is none."""
+    if history.settings.title is None:
+        history.settings = history.settings.model_copy(update={"title": title_from(text)})
 
 
 def keep(history: History, prompt_ids: Sequence[str], now: float) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from agentcore.errors import JournalDamaged
+from agentcore.events import EVENTS, UserMessage
 from agentcore.session import Summary
 from agentcore.sessions.fold import title_from
 from agentcore.sessions.reading import first_line, read_lines, whole_size
@@ -19,6 +20,9 @@ from agentcore.sessions.segments import State, state_of
 
 _TITLE = b'{"type":"session_updated"'
 _PROMPT = b'{"type":"prompt"'
+_UNCHECKED = b',"is_unchecked":true,'
+"""Of the record itself: within a text each quote has a backslash before it."""
+_SAID = b'{"type":"user_message"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +102,29 @@ def _go_on(path: Path, seen: _Seen, state: State) -> _Seen:
 
 
 def _title(lines: Iterable[bytes], title: str | None) -> str | None:
-    """The last title given, else the first line of the first prompt; what cannot be read changes nothing."""
+    """The last title given, else the first line of the first prompt that was let through; what cannot be read changes
+    nothing."""
     for line in lines:
         if line.startswith(_TITLE):
             given = _text(line, "title")
             title = title if given is None else given
-        elif title is None and line.startswith(_PROMPT):
+        elif title is None and line.startswith(_PROMPT) and _UNCHECKED not in line:
             text = _text(line, "text")
             title = None if text is None else title_from(text)
+        elif title is None and line.startswith(_SAID):
+            title = _title_of_message(line)
     return title
+
+
+def _title_of_message(line: bytes) -> str | None:
+    """The title that the fold makes of what a person said, where there is none before."""
+    try:
+        match EVENTS.validate_json(line, extra="ignore"):
+            case UserMessage(agent=None, source="prompt" | "steer", typed_text=text):
+                return title_from(text)
+    except ValueError:
+        pass
+    return None
 
 
 def _text(line: bytes, name: str) -> str | None:

@@ -13,7 +13,7 @@ import anyio.to_thread
 from agentcore.encoding import encode, type_of
 from agentcore.errors import StorageUnavailable
 from agentcore.events import Event
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 from agentcore.sessions.journal import Journal
 from agentcore.sessions.records import Record, Reserve, encode_record
 

@@ -11,7 +11,7 @@ from agentcore.encoding import escape_separators
 from agentcore.events import UserMessage
 from agentcore.ids import new_message_id
 from agentcore.messages import Document, Image, Message, Text
-from agentcore.ports import ToolDefinition
+from agentcore.ports.models import ToolDefinition
 from agentcore.session import DeferredCall, Settings, Submission
 from agentcore.values import Value
 
@@ -67,6 +67,10 @@ class Prompt(Value):
     after_seq: int | None = None
     """The last number before it, where it came under a key: for the answer to the same submission."""
     disposition: Annotated[Disposition, Field(exclude_if=lambda how: how == "started")] = "started"
+    is_wake: Annotated[bool, Field(exclude_if=lambda is_wake: not is_wake)] = False
+    """Nobody sent it: the run began by itself, to tell the model what came of background tasks."""
+    is_unchecked: Annotated[bool, Field(exclude_if=lambda is_so: not is_so)] = False
+    """Hooks or the guard have to let it through first: no title is made of it before."""
     ts: float
 
     def message(self, source: Literal["prompt", "steer"]) -> UserMessage:
@@ -96,6 +100,17 @@ class Deferral(Value):
     type: Literal["deferred"] = "deferred"
     call: DeferredCall
     ts: float
+
+
+class TaskProcess(Value):
+    """A background task began a process that leads a group of its own."""
+
+    type: Literal["task_process"] = "task_process"
+    task_id: str
+    pid: int
+    """Of the process and of its group."""
+    start: int
+    """When it began, in ticks since boot; 0 where that cannot be told."""
 
 
 class Load(Value):
@@ -129,6 +144,15 @@ class Grant(Value):
     type: Literal["grant"] = "grant"
     rule: str
     is_revoked: bool = False
+    expires_at: float | None = None
+    """Unix time in seconds; None: it holds as long as the session."""
+
+
+class Written(Value):
+    """The rule of an answer stands in the user's settings, or it could not be written there and people were told so."""
+
+    type: Literal["written"] = "written"
+    request_id: str
 
 
 class Note(Value):
@@ -158,7 +182,22 @@ class Repair(Value):
     """The whole transcript from here on, where it was mended."""
 
 
-Record = Meta | Context | Prompt | Begin | Deferral | Load | Lease | Reserve | Grant | Note | BudgetTold | Repair
+Record = (
+    Meta
+    | Context
+    | Prompt
+    | Begin
+    | Deferral
+    | TaskProcess
+    | Load
+    | Lease
+    | Reserve
+    | Grant
+    | Written
+    | Note
+    | BudgetTold
+    | Repair
+)
 RECORD_TYPES = frozenset(
     {
         "meta",
@@ -166,6 +205,7 @@ RECORD_TYPES = frozenset(
         "prompt",
         "begin",
         "deferred",
+        "task_process",
         "load",
         "lease",
         "reserve",
@@ -173,6 +213,7 @@ RECORD_TYPES = frozenset(
         "note",
         "budget_told",
         "repair",
+        "written",
     }
 )
 RECORDS: TypeAdapter[Record] = TypeAdapter(

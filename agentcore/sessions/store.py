@@ -16,7 +16,7 @@ from typing import Any
 from agentcore.errors import AmbiguousPrefix, JournalDamaged, NotFound, Unprocessable
 from agentcore.events import UserMessage
 from agentcore.ids import SESSION_ID, new_session_id
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 from agentcore.redaction import Redactor
 from agentcore.session import HistoryMessage, Settings, Summary
 from agentcore.sessions.blobs import BlobStore

@@ -9,11 +9,14 @@ from agentcore.events import QueuedPrompt
 from agentcore.sessions.records import Prompt
 
 SHOWN_CHARS = 500  # of a prompt's text in `queue_update` and `snapshot`; the whole is at `GET …/queue/{prompt_id}`
+HIDDEN = "[The guard looks at this prompt before it is shown.]"
 
 
 class WaitingPrompts:
     def __init__(self) -> None:
         self._prompts: dict[str, Prompt] = {}
+        self.hides_texts = False
+        """The guard is on: nobody has looked at what waits here."""
 
     def __len__(self) -> int:
         return len(self._prompts)
@@ -53,9 +56,12 @@ class WaitingPrompts:
         self._set([self._prompts[name] for name in prompt_ids if name in self._prompts])
         return before.difference(self._prompts)
 
-    def shown(self) -> tuple[QueuedPrompt, ...]:
-        """The queue as clients see it."""
-        return tuple(shown(prompt, SHOWN_CHARS) for prompt in self._prompts.values())
+    def shown(self, prompts: Iterable[Prompt] | None = None) -> tuple[QueuedPrompt, ...]:
+        """The queue as clients see it, or just these of it."""
+        told = (shown(prompt, SHOWN_CHARS) for prompt in (self.prompts if prompts is None else prompts))
+        if self.hides_texts:
+            told = (one.model_copy(update={"text": HIDDEN, "is_cut": True}) for one in told)
+        return tuple(told)
 
     def _set(self, prompts: Iterable[Prompt]) -> None:
         self._prompts = {prompt.prompt_id: prompt for prompt in prompts}

@@ -1,6 +1,7 @@
 """What a person approved of the things that repositories want to run: hooks and MCP servers, by their content.
 
-An approval holds for one project's folder and one content; whatever is changed waits again. They are kept in
+An approval holds for one project's folder and one content, the files of the project that a command names included;
+whatever is changed waits again. They are kept in
 `<config dir>/approvals.json`, private to the user, changed under a lock and replaced in one step. A store that cannot
 be read approves nothing.
 """
@@ -18,11 +19,13 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from agentcore.errors import NotFound, Unprocessable
 from agentcore.folders import make_private, read_regular
+from agentcore.hooks.handlers import Handler
 from agentcore.hooks.reading import handlers_of
 from agentcore.origin import Origin
 from agentcore.settings.layers import Layer
 from agentcore.settings.places import project_top
 from agentcore.settings.private import locked, replace_private
+from agentcore.settings.scripts import pinned_files
 from agentcore.settings.servers import McpServer
 from agentcore.settings.sources import Sources, read_shared_layers
 
@@ -49,7 +52,7 @@ class Approval:
     project: str
     """The folder whose files bring it."""
     sha256: str
-    """Of the content."""
+    """Of the content, and of the scripts that it names."""
     source: str
     """The file that it stands in."""
     name: str
@@ -58,6 +61,10 @@ class Approval:
     state: State = "waiting"
     time: float | None = None
     """Unix time of the decision, in seconds."""
+    scripts: tuple[str, ...] = ()
+    """Files of the project that it names, from the project's top: their content is approved with it."""
+    entry_sha256: str = ""
+    """Of the content alone."""
 
     @property
     def title(self) -> str:
@@ -83,6 +90,12 @@ class _Decision(BaseModel):
     content: str
     state: Literal["allowed", "denied"]
     time: float
+    entry_sha256: str = ""
+    """Empty in what an earlier version wrote: then nothing but the content was approved."""
+
+    @property
+    def entry(self) -> _Key:
+        return self.project, self.entry_sha256 or self.sha256
 
 
 # --- what there is to approve ---
@@ -94,14 +107,21 @@ def server_digest(server: McpServer) -> str:
     return hashlib.sha256(json.dumps(written, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()
 
 
-def wanted(layers: Sequence[Layer]) -> Iterator[Approval]:
-    """Everything in shared layers that waits for a person until it is decided about; each content once."""
+def wanted(layers: Sequence[Layer], cwd: Path) -> Iterator[Approval]:
+    """Everything in shared layers around a folder that waits for a person until it is decided about; each content
+    once. Blocking: scripts are read."""
     found: dict[str, Approval] = {}
     for layer in layers:
         if layer.origin.is_shared and layer.origin.base is not None:
-            for one in (*_hooks_of(layer), *_servers_of(layer)):
+            for one in (*_hooks_of(layer, cwd), *_servers_of(layer, cwd)):
                 found.setdefault(one.id, one)
     yield from found.values()
+
+
+def hook_to_approve(hook: Handler, cwd: Path) -> Approval:
+    """A hook of a repository, as it waits for a person in a folder. Blocking."""
+    name = f"{hook.event} ({hook.matcher_text})" if hook.matcher_text else hook.event
+    return _waiting("hook", hook.origin, hook.sha256, name, hook.written, cwd)
 
 
 def look(sources: Sources, cwds: Iterable[Path]) -> tuple[list[Approval], list[str]]:
@@ -110,27 +130,43 @@ def look(sources: Sources, cwds: Iterable[Path]) -> tuple[list[Approval], list[s
     found: dict[str, Approval] = {}
     projects: dict[str, None] = {}
     for cwd in dict.fromkeys(cwds):
-        found |= {one.id: one for one in wanted(read_shared_layers(sources, cwd))}
+        found |= {one.id: one for one in wanted(read_shared_layers(sources, cwd), cwd)}
         top = project_top(cwd, sources.roots)
         projects |= dict.fromkeys(str(one) for one in (cwd, *cwd.parents) if one.is_relative_to(top))
     return list(found.values()), list(projects)
 
 
-def _hooks_of(layer: Layer) -> Iterator[Approval]:
+def _hooks_of(layer: Layer, cwd: Path) -> Iterator[Approval]:
     for hook in handlers_of([layer.hooks] if layer.hooks is not None else []):
-        name = f"{hook.event} ({hook.matcher_text})" if hook.matcher_text else hook.event
-        yield _waiting("hook", layer.origin, hook.sha256, name, hook.written)
+        yield hook_to_approve(hook, cwd)
 
 
-def _servers_of(layer: Layer) -> Iterator[Approval]:
+def _servers_of(layer: Layer, cwd: Path) -> Iterator[Approval]:
     for server in layer.mcp_servers:
-        yield _waiting("mcp_server", layer.origin, server_digest(server), server.name, server.raw)
+        yield _waiting("mcp_server", layer.origin, server_digest(server), server.name, server.raw, cwd)
 
 
-def _waiting(kind: Kind, origin: Origin, digest: str, name: str, content: Mapping[str, Any]) -> Approval:
-    project = str(origin.base)
+def _waiting(kind: Kind, origin: Origin, digest: str, name: str, content: Mapping[str, Any], cwd: Path) -> Approval:
+    base = Path(str(origin.base))
     shown = json.dumps(content, ensure_ascii=False, default=str)
-    return Approval(_id(project, digest), kind, project, digest, origin.name, name, shown)
+    pinned = pinned_files(content, base, cwd)
+    whole = _whole(digest, pinned)
+    return Approval(
+        id=_id(str(base), whole),
+        kind=kind,
+        project=str(base),
+        sha256=whole,
+        source=origin.name,
+        name=name,
+        content=shown,
+        scripts=tuple(pinned),
+        entry_sha256=digest,
+    )
+
+
+def _whole(digest: str, pinned: Mapping[str, str]) -> str:
+    """Name the content of an entry with that of its scripts."""
+    return digest if not pinned else hashlib.sha256(json.dumps([digest, pinned]).encode()).hexdigest()
 
 
 def _id(project: str, digest: str) -> str:
@@ -148,10 +184,13 @@ class Approvals:
         self._stamp: _Stamp | None = None
         self._known: dict[_Key, _Decision] = {}
 
-    def is_approved(self, origin: Origin, digest: str) -> bool:
-        """Whether something of this origin may run: what is the user's own may. One `stat`, and a small file to read
-        when it has changed."""
-        return not origin.is_shared or self._state(str(origin.base), digest) == "allowed"
+    def is_approved(self, origin: Origin, digest: str, cwd: Path | None = None) -> bool:
+        """Whether something of this origin may run in a folder, as it stands and with the scripts that it names as
+        they are: what is the user's own may. `digest` is of the entry alone.
+
+        One `stat`, the scripts, and a small file to read when it has changed.
+        """
+        return not origin.is_shared or self._is_allowed(str(origin.base), digest, cwd)
 
     def states(self, found: Sequence[Approval], projects: Sequence[str]) -> list[Approval]:
         """What was found with its states, and behind it what was decided in these projects about what is not there
@@ -175,10 +214,10 @@ class Approvals:
         self._stamp = None
         self._refresh()
 
-    def _state(self, project: str, digest: str) -> State:
+    def _is_allowed(self, project: str, digest: str, cwd: Path | None) -> bool:
         self._refresh()
-        known = self._known.get((project, digest))
-        return "waiting" if known is None else known.state
+        entries = [one for one in self._known.values() if one.entry == (project, digest) and one.state == "allowed"]
+        return bool(entries) and _whole(digest, _pinned_in(entries[0], cwd)) in {one.sha256 for one in entries}
 
     def _told(self, one: Approval) -> Approval:
         known = self._known.get((one.project, one.sha256))
@@ -212,6 +251,12 @@ class Approvals:
             why = type(error).__name__
             raise Unprocessable(f"{FILE_NAME} cannot be read: {why}. Mend it, or remove it and approve anew.") from None
         return {(one.project, one.sha256): one for one in entries}
+
+
+def _pinned_in(decision: _Decision, cwd: Path | None) -> dict[str, str]:
+    """The scripts of an entry that was decided about, as they are now."""
+    content = json.loads(decision.content)
+    return pinned_files(content if isinstance(content, dict) else {}, Path(decision.project), cwd)
 
 
 def find(approvals: Sequence[Approval], approval_id: str) -> Approval:

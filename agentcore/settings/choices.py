@@ -36,6 +36,8 @@ class Sandbox(_Section):
     allowed_domains: tuple[_Text, ...] = ()
     auto_allow: _Bool = False
     """Commands that are confined run without asking."""
+    hooks: _Bool = False
+    """Commands of hooks are confined as well."""
 
 
 class Budget(_Section):

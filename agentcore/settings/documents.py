@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn
 
 from agentcore.files import open_regular, opened_folder
 from agentcore.folders import read_regular
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 MAX_FILE_BYTES = 1024 * 1024
 MAX_DEPTH = 64  # objects and lists within one another; hooks need six

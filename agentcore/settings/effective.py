@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcore.errors import Unprocessable
+from agentcore.events import Mode
 from agentcore.hooks.handlers import Handler
 from agentcore.hooks.reading import handlers_of
 from agentcore.languages import LanguageSetup
@@ -55,8 +56,12 @@ class Effective:
     sources: Mapping[str, str]
     """Dotted key to the name of what set it."""
     rules: Rulebook = field(default_factory=Rulebook)
+    closed_modes: Mapping[Mode, str] = field(default_factory=dict)
+    """Modes that no session may be in, and the file that says so."""
     hooks: tuple[Handler, ...] = ()
     """Those of a shared origin are to run only when they are approved."""
+    hooks_are_off: bool = False
+    """The user turned all of them off, those of skills as well."""
     mcp_servers: tuple[McpServer, ...] = ()
     """One per name; those of a shared origin are to be started only when they are approved."""
     additional_directories: Mapping[Path, Origin] = field(default_factory=dict)
@@ -78,6 +83,8 @@ class Effective:
         for effect in EFFECTS:
             for rule in self.rules.of(effect):
                 yield Explained(f"permissions.{effect}", str(rule), rule.origin.name)
+        for mode, file in self.closed_modes.items():
+            yield Explained("permissions.closed_modes", mode, file)
         for folder, origin in self.additional_directories.items():
             yield Explained("permissions.additional_directories", str(folder), origin.name)
         for hook in self.hooks:
@@ -112,7 +119,7 @@ def for_folder(sources: Sources, cwd: Path, project: str) -> Effective:
 
 def _merged(sources: Sources, own: Sequence[Layer], shared: Sequence[Layer], cwd: Path | None) -> Effective:
     values, origins, notices = _chosen(sources, own)
-    own = [*own, read_imported_layer(sources, with_allow=values.get("import_allow", False))]
+    own = [*own, read_imported_layer(sources, with_allow=values.get("import_allow"))]
     notices = [*(notice for layer in own for notice in layer.notices), *notices]
     for layer in shared:
         notices += [*layer.notices, *_tighten(layer, values, origins)]
@@ -124,7 +131,9 @@ def _merged(sources: Sources, own: Sequence[Layer], shared: Sequence[Layer], cwd
         choices=chosen,
         sources={key: origins.get(key, DEFAULT) for key in KEYS},
         rules=sum((layer.rules for layer in everything), Rulebook()),
+        closed_modes={mode: layer.origin.name for layer in own for mode in layer.closed_modes},
         hooks=() if chosen.disable_all_hooks else hooks,
+        hooks_are_off=chosen.disable_all_hooks or any(layer.hooks is not None and layer.hooks.is_off for layer in own),
         mcp_servers=_servers(everything),
         additional_directories=folders,
         tools=_tools(own),

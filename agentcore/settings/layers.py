@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentcore.events import Mode
 from agentcore.hooks.reading import HookFile
 from agentcore.languages import LanguageSetup
 from agentcore.origin import Origin
@@ -22,6 +23,8 @@ class Layer:
     choices: Mapping[str, Any] = field(default_factory=dict)
     """By dotted key; valid."""
     rules: Rulebook = field(default_factory=Rulebook)
+    closed_modes: tuple[Mode, ...] = ()
+    """Modes that no session may be in."""
     additional_directories: tuple[str, ...] = ()
     """As written."""
     hooks: HookFile | None = None

@@ -5,10 +5,11 @@ Nothing here refuses. A file that cannot be read as what it should be costs its 
 may have forbidden something.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agentcore.errors import Unprocessable
+from agentcore.events import Mode
 from agentcore.origin import Origin
 from agentcore.permissions.rulebook import EFFECTS
 from agentcore.settings.choices import KEYS, BadChoice, check
@@ -25,23 +26,40 @@ from agentcore.settings.sections import (
 from agentcore.settings.servers import read_servers
 
 
-def read_imported(document: Document, origin: Origin, *, with_allow: bool) -> Layer:
-    """What the user wrote for another agent: hooks, deny and ask, and `with_allow` what widens. The rest is not ours,
-    so nothing is said about it."""
+def read_imported(document: Document, origin: Origin, *, with_allow: bool | None) -> Layer:
+    """What the user wrote for another agent: hooks, deny and ask, closed modes, and `with_allow` what widens; None:
+    nobody has said whether it does. The rest is not ours, so nothing is said about it."""
     try:
         effects = EFFECTS if with_allow else ("deny", "ask")
         rules, folders, notices = read_permissions(_in_our_words(document), origin, effects)
     except Unprocessable as error:
         return unreadable(origin, str(error))
+    section = document.data.get("permissions", {})
+    notices += _not_counting(section, document.name) if with_allow is None else []
     hooks, about_hooks = read_hook_section(document, origin)
     return Layer(
         origin=origin,
         rules=rules,
+        closed_modes=tuple(mode for key, mode in _CLOSING.items() if section.get(key)),
         additional_directories=folders if with_allow else (),
         hooks=hooks,
         disabled_servers=_names(document.data.get("disabledMcpjsonServers")),
         notices=few([*notices, *about_hooks, *_slips(document)], document.name),
     )
+
+
+_CLOSING: Mapping[str, Mode] = {"disableBypassPermissionsMode": "yolo", "disableAutoMode": "auto"}
+"""What turns a mode off. The value is `"disable"`; whatever else stands there was hardly meant to leave it on."""
+
+
+def _not_counting(section: Mapping[str, Any], name: str) -> Iterator[str]:
+    """A sentence about what would widen, and needs a word of the user's in his settings here."""
+    kinds = (("allow", "allow rule"), ("additionalDirectories", "further folder"))
+    counts = [(len(section[key]), what) for key, what in kinds if isinstance(section.get(key), list) and section[key]]
+    if counts:
+        told = " and ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
+        verb = "does" if counts[0][0] == 1 and len(counts) == 1 else "do"
+        yield f"{told} of {name} {verb} not count: set import_allow = true in settings.toml, or false to leave it so."
 
 
 def read_shared_json(document: Document, origin: Origin) -> Layer:

@@ -15,8 +15,6 @@ _TABLES = ("permissions", "hooks", "mcp_servers", "tools")
 OF_THE_PROCESS = ("aliases", "lsp", "providers")
 _TOP_KEYS = (*Choices.model_fields, *_TABLES, *OF_THE_PROCESS)
 _PERMISSIONS = (*EFFECTS, "additional_directories")
-_NOT_YET = ("mcp_servers",)
-"""Keys that are understood, and that nothing in this version follows."""
 
 
 def given_choices(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +53,6 @@ def unknown_keys(document: Document) -> list[str]:
 
     data = document.data
     found = [said(key, _TOP_KEYS) for key in data if key not in _TOP_KEYS]
-    found += [said(key, ()) for key in _NOT_YET if key in data]
     for name, section in SECTIONS.items():
         known, table = section.model_fields, data.get(name, {})
         found += [said(key, known, name) for key in table if key not in known] if isinstance(table, dict) else []

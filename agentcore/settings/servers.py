@@ -32,6 +32,10 @@ class ServerSection(BaseModel):
     headers: dict[str, _Text] = {}
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Milliseconds, as other agents' files have it."""
+    sandbox: bool = False
+    """Whether its command is confined."""
+    network: bool | None = None
+    """Whether it has the network there; None: as `[sandbox]` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,9 @@ class McpServer:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_ms: float | None = None
+    is_confined: bool = False
+    has_network: bool | None = None
+    """Where it is confined; None: as commands."""
     raw: Mapping[str, Any] = field(default_factory=dict)
     """As it was written: what an approval is given for."""
 
@@ -99,6 +106,10 @@ def _read(name: str, section: object, origin: Origin) -> McpServer:
         raise ValueError("it needs either a command or a url")
     if (transport == "stdio") != (parsed.url is None):
         raise ValueError("a server of type stdio has a command, one of type http or sse a url")
+    if parsed.sandbox and transport != "stdio":
+        raise ValueError("`sandbox` is for a server that is run as a command")
+    if parsed.network is not None and not parsed.sandbox:
+        raise ValueError("`network` is said of a server with `sandbox = true`")
     return McpServer(
         name=name,
         origin=origin,
@@ -109,5 +120,7 @@ def _read(name: str, section: object, origin: Origin) -> McpServer:
         url=parsed.url or "",
         headers=parsed.headers,
         timeout_ms=parsed.timeout,
+        is_confined=parsed.sandbox,
+        has_network=parsed.network,
         raw=section,
     )

@@ -41,7 +41,7 @@ def read_private_layer(sources: Sources, cwd: Path, project: str) -> Layer:
     return _own(project_file(sources.config_dir, project), name, cwd, read_private)
 
 
-def read_imported_layer(sources: Sources, *, with_allow: bool) -> Layer:
+def read_imported_layer(sources: Sources, *, with_allow: bool | None) -> Layer:
     """What the user wrote for another agent."""
     file = imported_file(sources.home)
     origin = Origin(IMPORTED, file.parent)

@@ -7,7 +7,7 @@ from agentcore.origin import Origin
 from agentcore.permissions.rulebook import Rulebook, read_rules
 from agentcore.permissions.rules import BadRule, parse_rule
 from agentcore.settings.documents import Broken, read_own
-from agentcore.settings.private import FILE_NAME, project_file, remove_allow_rule, user_file
+from agentcore.settings.private import FILE_NAME, project_file, remove_allow_rule, text_of, user_file
 
 
 def read_standing(config_dir: Path) -> Rulebook:
@@ -55,7 +55,7 @@ def _lists(file: Path, name: str) -> dict[str, object]:
 
 def _allowed(lists: dict[str, object]) -> list[str]:
     allow = lists.get("allow", [])
-    return [text for text in allow if isinstance(text, str)] if isinstance(allow, list) else []
+    return [text for one in allow if (text := text_of(one)) is not None] if isinstance(allow, list) else []
 
 
 def _means(text: str, rule: str) -> bool:

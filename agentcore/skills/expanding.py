@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcore.caps import cap_output
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 from agentcore.skills.arguments import Filler, Given, with_arguments
 from agentcore.skills.frontmatter import BadHead, split
 from agentcore.skills.skill import Skill, SkillIndex

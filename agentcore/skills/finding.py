@@ -5,29 +5,29 @@ A broken file is a sentence that names it and the line, and the rest works. Bloc
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 
-from agentcore.skills.frontmatter import BadHead, Head, first_paragraph, read_head, split
-from agentcore.skills.places import SkillRoot, skill_roots
+from agentcore.hooks.handlers import Handler
+from agentcore.hooks.reading import HookFile, read_hooks
+from agentcore.origin import Origin
+from agentcore.skills.frontmatter import BadHead, Head, first_paragraph, read_head, split, typed
+from agentcore.skills.places import FILE_NAME, SkillRoot, bounds_of, names_in, roots_in, skill_roots
 from agentcore.skills.skill import Skill, SkillIndex
-from agentcore.within import Places, Unfit, one_line, read_within, real_within
+from agentcore.within import Bounds, Places, Unfit, one_line, read_within, real_within
 
 MAX_SKILLS = 1_000
 """Read for one session: reading the head of one takes about a millisecond."""
 MAX_HEAD_CHARS = 250_000
 """Of all heads together: each takes up to 10 microseconds to read. Those that people write have a few hundred."""
-MAX_ENTRIES = 20_000
-"""Names looked at in one folder."""
 MAX_NOTICES = 20
 MAX_COMMAND_DEPTH = 4
 MAX_ARGUMENTS = 20
 """With names."""
+MAX_PATHS = 50
 NAME = re.compile(r"[^\W_][\w.-]{0,63}(?::[^\W_][\w.-]{0,63}){0,4}")
 """What may stand behind the slash."""
-FILE_NAME = "SKILL.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,7 @@ class _Candidate:
 
 @dataclass(slots=True)
 class _Search:
-    roots: tuple[Path, ...]
-    """Where anybody who works on the project may have written, the model included."""
+    places: Places
     skills: dict[str, Skill] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     read: set[Path] = field(default_factory=set)
@@ -66,18 +65,22 @@ class _Search:
 
     def _read(self, candidate: _Candidate) -> Skill | None:
         """None for a file that is not there, or was read before. Raises: Unfit, BadHead."""
-        real = real_within(candidate.file, candidate.root.bounds)
+        bounds = bounds_of(candidate.root, candidate.file, self.places)
+        real = real_within(candidate.file, bounds)
         if real is None or real in self.read:
             return None
         self.read.add(real)
-        found = read_within(candidate.file, candidate.root.bounds)
+        found = read_within(candidate.file, bounds)
         if found is None:
             return None
         text, body = split(found.text)
         self.head_chars += len(text)
         head = read_head(text)
-        is_shared = any(real.is_relative_to(root) for root in self.roots)
-        skill = _skill(candidate, head, body, is_shared=is_shared)
+        # where anybody who works on the project may have written, the model included
+        is_shared = any(real.is_relative_to(root) for root in self.places.roots)
+        hooks = _hooks_of(candidate, text, head, is_shared=is_shared)
+        self.told += map(str, hooks.problems)
+        skill = _skill(candidate, bounds, head, body, hooks.handlers, is_shared=is_shared)
         self.told += [f"{candidate.shown}: {odd}." for odd in head.odd]
         return skill
 
@@ -91,8 +94,17 @@ class _Search:
 
 def find_skills(places: Places) -> SkillIndex:
     """What there is for a session that begins a fresh context now."""
-    search = _Search(places.roots)
-    for root in skill_roots(places):
+    return _found(places, skill_roots(places))
+
+
+def find_skills_in(folders: Iterable[Path], places: Places) -> SkillIndex:
+    """What these folders of the project (resolved) have of their own."""
+    return _found(places, (root for folder in folders for root in roots_in(folder, places)))
+
+
+def _found(places: Places, roots: Iterable[SkillRoot]) -> SkillIndex:
+    search = _Search(places)
+    for root in roots:
         for candidate in _candidates(root, search.told):
             if search.is_full:
                 search.told.append(f"{candidate.shown}: it is one too many, and so are all skills behind it.")
@@ -125,13 +137,13 @@ def _candidates(root: SkillRoot, told: list[str]) -> Iterator[_Candidate]:
 
 
 def _folders(folder: Path) -> Iterator[tuple[str, Path, str]]:
-    for name in _names(folder):
+    for name in names_in(folder):
         yield name, folder / name / FILE_NAME, f"{name}/{FILE_NAME}"
 
 
 def _commands(folder: Path, above: tuple[str, ...]) -> Iterator[tuple[str, Path, str]]:
     """`a/b.md` is the command `a:b`; folders behind links are not looked into."""
-    for name in _names(folder):
+    for name in names_in(folder):
         path = folder / name
         if name.endswith(".md"):
             stem = name.removesuffix(".md")
@@ -140,16 +152,16 @@ def _commands(folder: Path, above: tuple[str, ...]) -> Iterator[tuple[str, Path,
             yield from _commands(path, (*above, name))
 
 
-def _names(folder: Path) -> list[str]:
-    """In order, without hidden ones; nothing where it is no folder that may be listed."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in islice(entries, MAX_ENTRIES) if not entry.name.startswith("."))
-    except OSError:
-        return []
+def _hooks_of(candidate: _Candidate, text: str, head: Head, *, is_shared: bool) -> HookFile:
+    """The hooks of a head; they belong to the folder that its skills are for."""
+    origin = Origin(candidate.shown, candidate.root.origin.base, is_shared)
+    hooks = typed(text, "hooks") if "hooks" in head.values else None
+    return read_hooks({"hooks": hooks}, origin, of_skill=True)
 
 
-def _skill(candidate: _Candidate, head: Head, body: str, *, is_shared: bool) -> Skill:
+def _skill(
+    candidate: _Candidate, bounds: Bounds, head: Head, body: str, hooks: tuple[Handler, ...], *, is_shared: bool
+) -> Skill:
     origin = replace(candidate.root.origin, is_shared=is_shared)
     allowed = head.words("allowed-tools")
     return Skill(
@@ -157,7 +169,7 @@ def _skill(candidate: _Candidate, head: Head, body: str, *, is_shared: bool) -> 
         description=one_line(head.text("description") or first_paragraph(body), 4_000),
         file=candidate.file,
         origin=origin,
-        bounds=candidate.root.bounds,
+        bounds=bounds,
         when_to_use=one_line(head.text("when_to_use"), 4_000),
         argument_hint=one_line(head.text("argument-hint")),
         arguments=tuple(word for word in head.words("arguments")[:MAX_ARGUMENTS] if word.isidentifier()),
@@ -165,4 +177,9 @@ def _skill(candidate: _Candidate, head: Head, body: str, *, is_shared: bool) -> 
         is_for_user=head.is_on("user-invocable", otherwise=True, when_odd=True),
         allowed_tools=() if origin.is_shared else allowed,  # a repository may tighten, never loosen
         disallowed_tools=head.words("disallowed-tools"),
+        model=head.text("model"),
+        effort=head.text("effort"),
+        hooks=hooks,
+        paths=head.words("paths")[:MAX_PATHS],
+        is_forked=head.text("context") == "fork" or bool(head.text("agent")),
     )

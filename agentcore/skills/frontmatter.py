@@ -54,7 +54,7 @@ class Head:
         return when_odd
 
     def words(self, key: str) -> tuple[str, ...]:
-        """A list, or a text with commas or blanks between its parts; not within parentheses."""
+        """A list, or a text with commas or blanks between its parts; not within parentheses or braces."""
         value = self.values.get(key, "")
         if isinstance(value, str):
             return _parts(value)
@@ -91,6 +91,17 @@ def read_head(head: str) -> Head:
     return Head({str(key): value for key, value in found.items()})
 
 
+def typed(text: str, key: str) -> Any:
+    """The value of one key of a head that can be read, with numbers and switches; None where there is none."""
+    import yaml  # late: a start does not wait for it
+
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return read_head(text).values.get(key)
+    return found.get(key) if isinstance(found, dict) else None
+
+
 def _loaded_leniently(head: str) -> Any:
     """As other agents read it: a sentence with a colon in it is a sentence. Raises: BadHead, with the first reason."""
     try:
@@ -114,7 +125,7 @@ def _loaded(head: str) -> Any:
 def _parts(text: str) -> tuple[str, ...]:
     parts, depth = [""], 0
     for char in text:
-        depth += (char == "(") - (char == ")")
+        depth += (char in "({") - (char in ")}")
         if depth <= 0 and (char == "," or char.isspace()):
             parts.append("")
         else:

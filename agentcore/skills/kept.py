@@ -13,6 +13,7 @@ SHARE_OF_WINDOW = 8
 """One part in so many: of a window of 200,000 tokens that is what the convention says, of a small one it fits."""
 TOOL = "skill"
 _BEGINNING = re.compile(rf'<{TAG} name="([^"\n]+)"')
+_FOLDER = re.compile(rf'<{TAG} name="[^"\n]+" folder="([^"\n]+)">')
 _CUT = f"\n[… the rest of the skill is left out here: load it again with the tool `{TOOL}` …]\n</{TAG}>"
 
 
@@ -34,6 +35,18 @@ def reattached(messages: Sequence[Message], window_tokens: int) -> tuple[Text, .
         kept.append(Text(text=told))
         left -= len(told)
     return tuple(reversed(kept))
+
+
+def used_since(messages: Sequence[Message], message_id: str) -> dict[str, str]:
+    """The skills that were used from a message on - in all where that was summarised meanwhile - with their folders as
+    they were told."""
+    start = next((place for place, message in enumerate(messages) if message.id == message_id), 0)
+    return {name: _folder_in(text) for name, text in _uses(messages[start:])}
+
+
+def _folder_in(text: str) -> str:
+    found = _FOLDER.match(text)
+    return "" if found is None else found[1]
 
 
 def _uses(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentcore.hooks.handlers import Handler
 from agentcore.origin import Origin
 from agentcore.within import Bounds
 
@@ -31,6 +32,22 @@ class Skill:
     """Permission rules for the run that uses it; none where it comes with a repository."""
     disallowed_tools: tuple[str, ...] = ()
     """Deny rules for the run that uses it."""
+    model: str = ""
+    """`provider/model` or a short name, for the rest of the run that uses it; empty: as it is."""
+    effort: str = ""
+    """As `model`."""
+    hooks: tuple[Handler, ...] = ()
+    """For the rest of the run that uses it; those of a shared origin once they are approved."""
+    paths: tuple[str, ...] = ()
+    """Patterns of files, as in a `.gitignore` beside its folder of skills: the model is told of it with the first such
+    file; empty: from the beginning."""
+    is_forked: bool = False
+    """Its author would have a subagent follow it."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the model is told of it when a context begins."""
+        return self.is_for_model and not self.paths
 
     @property
     def is_shared(self) -> bool:

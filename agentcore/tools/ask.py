@@ -3,7 +3,7 @@
 What was answered comes as `answers` of the input. The result is what the person said, in words for the model.
 """
 
-from agentcore.ports import Outcome, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolRoom, ToolSpec
 from agentcore.questions import QuestionsInput
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from agentcore.events import Mode
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Boxed, Sandbox, SandboxProfile
+from agentcore.ports.sandbox import Boxed, Sandbox, SandboxProfile
 from agentcore.processes import Command
 
 
@@ -23,6 +23,15 @@ class Boxing:
         """Whether commands can be confined; waits for the probe when it is still going on."""
         await self.sandbox.probe()
         return self.sandbox.is_available
+
+    @asynccontextmanager
+    async def around(self, workspace: Workspace, command: Command) -> AsyncIterator[Command]:
+        """What runs in the place of a command that must be confined, or must not run. Raises: OSError."""
+        await self.sandbox.probe()
+        if not self.sandbox.is_available:
+            raise OSError("commands cannot be confined here")
+        async with Box(self.sandbox, self.profile(workspace)).around(command) as (confined, _):
+            yield confined
 
     def profile(self, workspace: Workspace) -> SandboxProfile:
         return SandboxProfile(

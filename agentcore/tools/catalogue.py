@@ -1,12 +1,15 @@
 """The built-in tools of one session. The only module that outsiders need from this room."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agentcore.clock import SystemClock
 from agentcore.languages import Languages
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Blobs, Checkpoints, Tool
+from agentcore.ports.background import Background
+from agentcore.ports.blobs import Blobs
+from agentcore.ports.checkpoints import Checkpoints
+from agentcore.ports.tools import Tool
 from agentcore.tools.ask import AskUserTool
 from agentcore.tools.bash import BashTool
 from agentcore.tools.boxed import Boxing
@@ -19,6 +22,7 @@ from agentcore.tools.ls import LsTool
 from agentcore.tools.lsp import LspTool
 from agentcore.tools.plan import PlanTool
 from agentcore.tools.read import ReadTool
+from agentcore.tools.tasks import TaskOutputTool, TaskStopTool
 from agentcore.tools.todo import TodoTool
 from agentcore.tools.versions import FileVersions
 from agentcore.tools.web.cache import PageCache
@@ -74,6 +78,8 @@ def builtin_tools(
     web: WebAccess | None = None,
     boxing: Boxing | None = None,
     languages: Languages | None = None,
+    background: Background | None = None,
+    exported: Callable[[], Mapping[str, str]] = dict,
 ) -> tuple[Tool, ...]:
     """Make a fresh set, sorted by name.
 
@@ -82,7 +88,8 @@ def builtin_tools(
     sets belong to one session. `checkpoints` keeps what files hold before a tool changes them; without it nothing can
     be undone. `web` is what sessions share of the network. `boxing` is what confines commands; without it none is.
     `languages` is what sessions share of language servers: it brings `lsp`, and what is wrong in a file behind each
-    change of it.
+    change of it. `background` runs what outlives its call: it brings `task_output` and `task_stop`, and `bash` can be
+    told to run in the background. `exported` is what commands get besides, at that moment.
     """
     versions = versions or FileVersions()
     web = web or WebAccess()
@@ -91,7 +98,7 @@ def builtin_tools(
     diagnostics = None if languages is None else SessionDiagnostics(workspace, languages)
     return (
         AskUserTool(),
-        BashTool(workspace, environ, checkpoints, boxing),
+        BashTool(workspace, environ, checkpoints, boxing, background, exported=exported),
         EditTool(editor, diagnostics),
         PlanTool(),
         GlobTool(workspace, environ),
@@ -100,8 +107,9 @@ def builtin_tools(
         *(() if languages is None else (LspTool(workspace, languages),)),
         MultiEditTool(editor, diagnostics),
         ReadTool(workspace, versions, blobs),
+        *(() if background is None else (TaskOutputTool(background), TaskStopTool(background))),
         TodoTool(),
-        WebFetchTool(web.web, web.cache, blobs),
+        WebFetchTool(web.web, web.cache, blobs, rules=(*workspace.deny, *workspace.ask)),
         *(() if service is None else (WebSearchTool(web.web, *service),)),
         WriteTool(editor, diagnostics),
     )

@@ -9,7 +9,8 @@ import anyio
 from agentcore.files import MAX_WHOLE_BYTES, open_regular, opened_folder
 from agentcore.languages import Checked, CodeFile, Languages, Place, Problem
 from agentcore.permissions.workspace import OutsideRoots, Workspace
-from agentcore.ports import Diagnostics, Outcome, ToolError
+from agentcore.ports.diagnostics import Diagnostics
+from agentcore.ports.tools import Outcome, ToolError
 from agentcore.tools.editor import is_binary
 from agentcore.tools.texts import safe_name
 from agentcore.within import one_line, top_of

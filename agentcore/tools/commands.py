@@ -13,7 +13,8 @@ from pydantic_core import to_json
 
 from agentcore.environment import command_environ
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Checkpoints, Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.checkpoints import Checkpoints
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.processes import Command
 from agentcore.schema_input import SchemaInput, schema_input
 from agentcore.settings.command_tools import CommandTool

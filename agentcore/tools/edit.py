@@ -4,7 +4,8 @@ from functools import partial
 
 from pydantic import Field
 
-from agentcore.ports import Diagnostics, Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.diagnostics import Diagnostics
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.code import with_problems
 from agentcore.tools.editor import Change, FileEditor
 from agentcore.tools.inputs import Plain
@@ -57,11 +58,13 @@ class EditTool:
         self._diagnostics = diagnostics
 
     async def run(self, input: EditInput, room: ToolRoom) -> Outcome:
-        change = await write_in_thread(self._editor.apply, input.file_path, partial(_edited, (input,)))
+        rewrite = partial(_edited, (input,))
+        change = await write_in_thread(self._editor.apply, self.spec.name, input.file_path, rewrite)
         return await with_problems(_told(change), change.real, self._diagnostics)
 
     def preview(self, input: EditInput) -> str | None:
-        return self._editor.preview(input.file_path, partial(_edited, (input,), is_hinted=False))
+        rewrite = partial(_edited, (input,), is_hinted=False)
+        return self._editor.preview(self.spec.name, input.file_path, rewrite)
 
 
 class MultiEditTool:
@@ -82,11 +85,13 @@ class MultiEditTool:
         self._diagnostics = diagnostics
 
     async def run(self, input: MultiEditInput, room: ToolRoom) -> Outcome:
-        change = await write_in_thread(self._editor.apply, input.file_path, partial(_edited, input.edits))
+        rewrite = partial(_edited, input.edits)
+        change = await write_in_thread(self._editor.apply, self.spec.name, input.file_path, rewrite)
         return await with_problems(_told(change), change.real, self._diagnostics)
 
     def preview(self, input: MultiEditInput) -> str | None:
-        return self._editor.preview(input.file_path, partial(_edited, input.edits, is_hinted=False))
+        rewrite = partial(_edited, input.edits, is_hinted=False)
+        return self._editor.preview(self.spec.name, input.file_path, rewrite)
 
 
 def _edited(edits: tuple[Replacement, ...], before: str | None, *, is_hinted: bool = True) -> str:

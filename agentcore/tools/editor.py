@@ -2,8 +2,9 @@
 
 What `write`, `edit` and `multi_edit` share. Everything here blocks and belongs in a worker thread.
 
-The gate judged the path before; a link swapped in since may lead to a protected place that nobody was shown. Such a
-change is refused, on the folder that was opened; a path that names a protected place by its words was asked about.
+The gate judged the path before; a link swapped in since may lead to a protected place that nobody was shown, or to
+one that a rule denies. Such a change is refused, on the folder that was opened; a path that names a protected place
+by its words was asked about.
 """
 
 import stat
@@ -22,8 +23,10 @@ from agentcore.files import (
     version_of,
 )
 from agentcore.permissions.protected import is_protected_as_given, is_protected_place
+from agentcore.permissions.unread import demand_undenied
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Checkpoints, FileChange, ToolError
+from agentcore.ports.checkpoints import Checkpoints, FileChange
+from agentcore.ports.tools import ToolError
 from agentcore.tools.diffs import unified_diff
 from agentcore.tools.threads import failures_told
 from agentcore.tools.versions import FileVersions
@@ -57,13 +60,13 @@ class FileEditor:
         self._versions = versions
         self._checkpoints = checkpoints
 
-    def apply(self, file_path: str, rewrite: Rewrite, *, create_folders: bool = False) -> Change:
+    def apply(self, tool: str, file_path: str, rewrite: Rewrite, *, create_folders: bool = False) -> Change:
         """Rewrite a file that was read in its present version, or make a new one. Raises: ToolError."""
         with failures_told(file_path):
-            real = self._resolve(file_path)
+            real = self._resolve(tool, file_path)
             made: list[Path] = []
             with opened_folder(real.parent, create=create_folders, made=made) as folder:
-                self._demand_expected(path_of_opened(folder, real.parent) / real.name, file_path)
+                self._demand_expected(tool, path_of_opened(folder, real.parent) / real.name, file_path)
                 before = find_snapshot(folder, real.name)
                 if before is not None:
                     self._versions.demand_fresh(real, before.version, file_path)
@@ -73,11 +76,11 @@ class FileEditor:
                 self._versions.remember(real, version_of(data))
                 return change
 
-    def preview(self, file_path: str, rewrite: Rewrite) -> str | None:
+    def preview(self, tool: str, file_path: str, rewrite: Rewrite) -> str | None:
         """The diff that `apply` would make now; None where it would fail. Never raises."""
         try:
             with failures_told(file_path):
-                real = self._resolve(file_path)
+                real = self._resolve(tool, file_path)
                 return self._rewritten(real, _find(real), rewrite)[0].diff
         except ToolError:
             return None
@@ -89,15 +92,16 @@ class FileEditor:
             return nullcontext()
         return self._checkpoints.changing(FileChange(real, held, mode, data, tuple(made)))
 
-    def _resolve(self, file_path: str) -> Path:
+    def _resolve(self, tool: str, file_path: str) -> Path:
         real = self._workspace.resolve(file_path)
         if not real.name:
             raise IsADirectoryError
-        self._demand_expected(real, file_path)
+        self._demand_expected(tool, real, file_path)
         return real
 
-    def _demand_expected(self, real: Path, file_path: str) -> None:
-        """Raises: ToolError where a protected place was reached by a path that does not name it."""
+    def _demand_expected(self, tool: str, real: Path, file_path: str) -> None:
+        """Raises: ToolError for a denied place, and where a path that does not name it leads to a protected one."""
+        demand_undenied(self._workspace, tool, file_path, real, edits=True)
         if is_protected_place(real, self._workspace) and not is_protected_as_given(file_path, self._workspace):
             raise ToolError(
                 f"{file_path} now leads to a protected place; call it again with the real path, "

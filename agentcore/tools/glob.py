@@ -10,7 +10,7 @@ from agentcore.environment import command_environ
 from agentcore.files import opened_folder
 from agentcore.permissions.unread import Unread
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.globs import Glob
 from agentcore.tools.inputs import Plain
 from agentcore.tools.ripgrep import Found, Place, locate, search

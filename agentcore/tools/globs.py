@@ -7,7 +7,7 @@ import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 MAX_ALTERNATIVES = 64
 _BRACES = re.compile(r"\{([^{}]*)\}")

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field
 
 from agentcore.caps import safe_text
 from agentcore.environment import command_environ
-from agentcore.permissions.unread import Unread
+from agentcore.permissions.unread import Unread, demand_undenied
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.inputs import Plain
 from agentcore.tools.ripgrep import TIMEOUT_S, Found, Place, locate, search
 from agentcore.tools.texts import bounded_lines, safe_name
@@ -94,9 +94,10 @@ class GrepTool:
         return text or "No matches found."
 
     def _readable(self, input: GrepInput, place: Place, found: Found) -> Iterator[tuple[bytes, bytes]]:
-        """The results, without those of files that a rule forbids to read. A single file was judged with the call."""
+        """The results, without those of files that a rule forbids to read. Raises: ToolError for a single such file."""
         results = _results(input.output_mode, found.output)
         if place.name is not None:
+            demand_undenied(self._workspace, self.spec.name, input.path, place.folder / place.name)
             return results
         unread = Unread(self._workspace, self.spec.name, input.path, place.folder)
         is_unread = cache(lambda path: unread.has(os.fsdecode(path).removeprefix("./")))

@@ -8,7 +8,7 @@ from pydantic import Field
 from agentcore.files import entries_of, opened_folder
 from agentcore.permissions.unread import Unread
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.inputs import Plain
 from agentcore.tools.texts import bounded_lines, safe_name
 from agentcore.tools.threads import failures_told, read_in_thread

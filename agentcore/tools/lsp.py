@@ -13,7 +13,7 @@ from pydantic import Field
 
 from agentcore.languages import CodeAction, CodeFile, FileRewrite, Languages, Place, Spot, Symbol
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.code import SessionCode, short
 from agentcore.tools.diffs import unified_diff
 from agentcore.tools.inputs import Plain

@@ -12,7 +12,7 @@ from operator import add
 
 from agentcore.caps import safe_text
 from agentcore.files import MAX_WHOLE_BYTES
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 MAX_LINES = 10_000
 """Lines that are looked at for the closest place; beyond it the error does without."""

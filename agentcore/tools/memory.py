@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from agentcore.memory import MAX_NOTE_CHARS, TITLES, Memory, NoteScope, Refused
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.inputs import Plain
 from agentcore.tools.threads import read_in_thread, write_in_thread
 from agentcore.values import Value

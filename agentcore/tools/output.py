@@ -89,7 +89,7 @@ class LiveOutput:
             await anyio.sleep(SHOW_EVERY_S)
 
     def close(self) -> None:
-        """Say what is left; call it once, when nothing more comes."""
+        """Say what is left, and let go of who hears it; call it once, when nothing more comes."""
         self._unsaid.append(self._decoder.decode(b"", final=True))
         if unseen := self.kept.total_bytes - self._taken_bytes:
             tail = self.kept.last(unseen)
@@ -97,9 +97,14 @@ class LiveOutput:
                 self._unsaid.append(f"\n[… {unseen - len(tail)} bytes not shown …]\n")
             self._unsaid.append(decode_end(tail))
         self._flush()
+        self._say = _nobody_hears  # a `show` that was cancelled lives on in its traceback, until the collector comes
 
     def _flush(self) -> None:
         text = safe_text("".join(self._unsaid))
         self._unsaid.clear()
         if text:
             self._say(text)
+
+
+def _nobody_hears(text: str) -> None:
+    return None

@@ -12,7 +12,8 @@ from importlib.metadata import EntryPoint, entry_points
 
 from agentcore.errors import Unprocessable
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Checkpoints, Tool, ToolSpec
+from agentcore.ports.checkpoints import Checkpoints
+from agentcore.ports.tools import Tool, ToolSpec
 from agentcore.settings.command_tools import CommandTool
 from agentcore.tools.catalogue import NAMES
 from agentcore.tools.commands import RunsCommand

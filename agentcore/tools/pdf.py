@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from agentcore.confined import Bounds, Confinement, TooMuch
 from agentcore.errors import Unprocessable
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 if TYPE_CHECKING:
     from pypdf import PdfReader

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from agentcore.ports import Outcome, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolRoom, ToolSpec
 from agentcore.tools.inputs import Plain
 from agentcore.values import Value
 

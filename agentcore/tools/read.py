@@ -12,12 +12,13 @@ from pydantic import Field
 
 from agentcore.caps import HARD_LIMIT_BYTES, safe_text
 from agentcore.errors import StorageUnavailable, Unprocessable
-from agentcore.files import entries_of, open_regular, opened_folder, take_snapshot
+from agentcore.files import entries_of, open_regular, opened_folder, path_of_opened, take_snapshot
 from agentcore.media import MAX_FILE_BYTES, PDF, TEXT, check_size, keep, kind_of
 from agentcore.messages import Attachment, Image
-from agentcore.permissions.unread import Unread
+from agentcore.permissions.unread import Unread, demand_undenied
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Blobs, Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.blobs import Blobs
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.editor import BOM, SNIFFED_BYTES, is_binary
 from agentcore.tools.inputs import Plain
 from agentcore.tools.pdf import pdf_text
@@ -91,6 +92,8 @@ class ReadTool:
             real = self._workspace.resolve_readable(input.file_path)
             try:
                 with opened_folder(real.parent) as folder, open_regular(folder, real.name or ".") as file:
+                    there = path_of_opened(folder, real.parent) / real.name
+                    demand_undenied(self._workspace, self.spec.name, input.file_path, there)
                     return self._contents(file, real, input)
             except FileNotFoundError as error:
                 raise ToolError(f"{input.file_path} does not exist.{self._similar(real)}") from error

@@ -18,7 +18,7 @@ import anyio
 
 from agentcore.caps import safe_text
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 from agentcore.processes import Command, running
 from agentcore.tools.threads import failures_told
 

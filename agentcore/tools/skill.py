@@ -6,7 +6,8 @@ from difflib import get_close_matches
 from pydantic import Field
 
 from agentcore.caps import HARD_LIMIT_BYTES
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.permissions.names import named_word
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.skills.expanding import Invocation, SkillAborted
 from agentcore.skills.skill import SkillIndex
 from agentcore.tools.inputs import Plain
@@ -40,7 +41,7 @@ class SkillTool:
 
     async def run(self, input: SkillInput, room: ToolRoom) -> Outcome:
         skills = {name: skill for name, skill in self._index().skills.items() if skill.is_for_model}
-        skill = skills.get(input.name.removeprefix("/"))
+        skill = skills.get(named_word(input.name))
         if skill is None:
             near = ", ".join(get_close_matches(input.name, skills, n=3))
             raise ToolError(f"There is no skill {input.name}." + (f" Close names: {near}." if near else ""))

@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 from anyio import to_thread
 
 from agentcore.permissions.workspace import OutsideRoots
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 T = TypeVar("T")
 P = ParamSpec("P")

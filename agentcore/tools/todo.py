@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from agentcore.caps import safe_text
 from agentcore.events import Todo, TodoItem
-from agentcore.ports import Outcome, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolRoom, ToolSpec
 from agentcore.values import Value
 
 MAX_ITEMS = 100

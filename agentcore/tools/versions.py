@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from pathlib import Path
 
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 
 MAX_FILES = 10_000
 """What falls out of the record must be read again before it is changed."""

@@ -4,7 +4,8 @@ from functools import partial
 
 from pydantic import Field
 
-from agentcore.ports import Diagnostics, Outcome, ToolRoom, ToolSpec
+from agentcore.ports.diagnostics import Diagnostics
+from agentcore.ports.tools import Outcome, ToolRoom, ToolSpec
 from agentcore.tools.code import with_problems
 from agentcore.tools.editor import FileEditor
 from agentcore.tools.inputs import Plain
@@ -37,13 +38,14 @@ class WriteTool:
 
     async def run(self, input: WriteInput, room: ToolRoom) -> Outcome:
         rewrite = partial(_whole, input.content)
-        change = await write_in_thread(self._editor.apply, input.file_path, rewrite, create_folders=True)
+        apply = partial(self._editor.apply, self.spec.name, create_folders=True)
+        change = await write_in_thread(apply, input.file_path, rewrite)
         verb = "Created" if change.is_new else "Replaced"
         outcome = Outcome(f"{verb} {change.path} ({change.lines} lines).", display=change.diff or None)
         return await with_problems(outcome, change.real, self._diagnostics)
 
     def preview(self, input: WriteInput) -> str | None:
-        return self._editor.preview(input.file_path, partial(_whole, input.content))
+        return self._editor.preview(self.spec.name, input.file_path, partial(_whole, input.content))
 
 
 def _whole(content: str, before: str | None) -> str:

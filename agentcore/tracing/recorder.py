@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 from agentcore.redaction import REDACTED, Redactor
 from agentcore.tracing.requests import Deltas, Line
 from agentcore.wiretap import Sent
@@ -23,14 +23,11 @@ SHOWN_HEADERS = frozenset(
 class Recorder:
     """Satisfies `wiretap.Listener`. The file belongs to its user alone; it is made with the first request."""
 
-    def __init__(
-        self, path: Path, clock: Clock, last_seq: Callable[[], int], redactor: Redactor, agent: str | None = None
-    ) -> None:
+    def __init__(self, path: Path, clock: Clock, last_seq: Callable[[], int], redactor: Redactor) -> None:
         self._path = path
         self._clock = clock
         self._last_seq = last_seq
         self._redactor = redactor
-        self._agent = agent
         self._deltas = Deltas()
         self._is_over = False
 
@@ -38,11 +35,11 @@ class Recorder:
         if self._is_over:
             return
         body = self._without_secrets(sent.body)
-        head, tail, text = self._deltas.shorten(sent.address, self._agent, body)
+        head, tail, text = self._deltas.shorten(sent.address, sent.agent, body)
         line = Line(
             at=round(self._clock.now(), 3),
             after_seq=self._last_seq(),
-            agent=self._agent,
+            agent=sent.agent,
             address=sent.address,
             headers=_shown(sent.headers),
             head=head,

@@ -51,7 +51,7 @@ class Story:
     def _track_of(self, event: Event) -> "_Track":
         agent = event.get("agent")
         if agent not in self._tracks:
-            holder = self._tracks[None].task_without_agent()
+            holder = self._tracks[None].calls.get(event.get("for_call", ""))
             node = Node("agent", str(agent), event["ts"])
             (self.nodes if holder is None else holder.children).append(node)
             self._tracks[agent] = _Track(node.children, self._requests, agent)
@@ -106,11 +106,8 @@ class _Track:
         self._tools: dict[str, Node] = {}
         self._asked: dict[str, Node] = {}
         self._compaction: Node | None = None
-        self._tasks: list[Node] = []
-        """Calls of `task` that no subagent was seen of yet."""
-
-    def task_without_agent(self) -> Node | None:
-        return self._tasks.pop(0) if self._tasks else None
+        self.calls: dict[str, Node] = {}
+        """By id; those that have ended too, as a subagent in the background begins no sooner than its call ends."""
 
     def take(self, event: Event) -> None:
         kind = event["type"]
@@ -179,9 +176,7 @@ class _Track:
         first = next((value for value in event["input"].values() if isinstance(value, str)), "")
         node = self._add(Node("tool", f"{event['tool_name']} {_short(first)}".rstrip(), event["ts"]))
         node.texts.append(("input", _pretty(event["input"])))
-        self._tools[event["call_id"]] = node
-        if event["tool_name"] == "task":
-            self._tasks.append(node)
+        self._tools[event["call_id"]] = self.calls[event["call_id"]] = node
 
     def tool_end(self, event: Event) -> None:
         node = self._tools.pop(event["call_id"], None)

@@ -14,6 +14,7 @@ from server.routes import (
     queue,
     rules,
     sessions,
+    tasks,
     trace,
     undo,
 )
@@ -26,6 +27,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *history.ENDPOINTS,
     *prompts.ENDPOINTS,
     *queue.ENDPOINTS,
+    *tasks.ENDPOINTS,
     *blobs.ENDPOINTS,
     *permissions.ENDPOINTS,
     *rules.ENDPOINTS,

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +18,7 @@ from server.schemas import ApprovalBody, ApprovalInfo, ApprovalList
 async def list_approvals(request: Request) -> Response:
     hub = hub_of(request)
     found = await hub.app.find_approvals(_folders(hub))
-    return respond(ApprovalList(approvals=tuple(ApprovalInfo(**asdict(one)) for one in found)))
+    return respond(ApprovalList(approvals=tuple(ApprovalInfo(**_told(asdict(one))) for one in found)))
 
 
 async def decide_approval(request: Request) -> Response:
@@ -29,6 +30,10 @@ async def decide_approval(request: Request) -> Response:
     except OSError:
         raise Problem("storage_unavailable", "The decision could not be written, so nothing has changed.") from None
     return no_content()
+
+
+def _told(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in ApprovalInfo.model_fields}
 
 
 def _folders(hub: Hub) -> list[Path]:

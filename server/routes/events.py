@@ -1,10 +1,4 @@
-"""The event stream of one session: snapshot, replay, live, farewell.
-
-A subscriber is a cursor into the bus. It takes everything between its cursor and the head and writes it as one
-chunk; behind the ring it reads the durable events from the journal. No reader slows the agent or another reader.
-"""
-
-from collections.abc import AsyncIterator
+"""The event streams, of one session and over many: who may read what, and the HTTP around it."""
 
 import anyio
 import anyio.lowlevel
@@ -13,45 +7,39 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agentcore.encoding import head_of
-from agentcore.events import Gap, Lagging
+from agentcore.events import Lagging
 from server import frames
 from server.bodies import read_headers, read_query
-from server.bus import Bus, Cursor, Evicted
 from server.connection import HANG_UP
-from server.hub import Hub
-from server.live import LiveSession
+from server.many import ManyReader
 from server.problems import Problem
+from server.reader import Reader, SessionReader
 from server.routes.context import hub_of, live_of
 from server.routes.table import Endpoint
-from server.schemas import EventsHeaders, EventsQuery
+from server.schemas import AllEventsHeaders, AllEventsQuery, EventsHeaders, EventsQuery
+from server.view import view_of
 
-KEEPALIVE_S = 15.0  # the promise of the API
 FAREWELL_S = 0.25
-WRITE_SHARE_S = 0.0002  # a write takes some 35 µs: readers together then take under a fifth of the time
-MAX_SHARE_S = 0.05  # what a person does not see
-MIN_SLEEP_S = 0.001  # below, a timer costs more than it saves
 HEADERS = {"Cache-Control": "no-cache, no-transform"}
 
 
 class EventStream(EventSourceResponse):
     """Sends ready bytes; the hub's watchdog ends the connection of a reader that cannot keep up."""
 
-    def __init__(self, reader: "Reader") -> None:
+    def __init__(self, reader: Reader) -> None:
         super().__init__(reader.chunks(), headers=HEADERS, ping=0, sep="\n")
         self._reader = reader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        cursor, bus = self._reader.cursor, self._reader.bus
-        bus.cursors.add(cursor)
+        writer = self._reader.writer
         try:
             with anyio.CancelScope() as connection:
-                cursor.drop = connection.cancel
+                writer.drop = connection.cancel
                 await super().__call__(scope, receive, send)
         finally:
-            bus.cursors.discard(cursor)
-        if cursor.is_dropped:
-            await _let_go(scope, send, frames.control(Lagging(behind=bus.head - cursor.seq)))
+            self._reader.leave()
+        if writer.dropped_at is not None:
+            await _let_go(scope, send, frames.control(Lagging(behind=writer.dropped_at)))
 
 
 async def _let_go(scope: Scope, send: Send, lagging: bytes) -> None:
@@ -65,98 +53,37 @@ async def _let_go(scope: Scope, send: Send, lagging: bytes) -> None:
             await anyio.lowlevel.checkpoint()  # the server notices that the connection is gone
 
 
-class Reader:
-    """What one subscriber is sent."""
-
-    def __init__(self, hub: Hub, live: LiveSession, after: int | None) -> None:
-        self._hub = hub
-        self._live = live
-        self.bus: Bus = live.bus
-        self._after = after
-        self.cursor = Cursor(self.bus.head if after is None else after)
-        self._wrote_at = 0.0
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The bytes of the stream, as much at once as there is."""
-        cursor, bus = self.cursor, self.bus
-        snapshot = frames.CONNECTED + frames.idless("snapshot", self._snapshot())
-        if self._after is None:
-            cursor.seq = bus.head  # new events only: those behind the snapshot
-        elif cursor.seq > bus.head:
-            snapshot += self._gap_ahead()
-        yield snapshot
-        async for chunk in self._replay_and_follow():
-            self._wrote_at = cursor.writing_since = anyio.current_time()
-            yield chunk
-            cursor.writing_since = None
-        if bus.farewell:
-            yield bus.farewell
-
-    async def _replay_and_follow(self) -> AsyncIterator[bytes]:
-        cursor, bus = self.cursor, self.bus
-        while True:
-            try:
-                chunk, cursor.seq = bus.take(cursor.seq)
-            except Evicted:
-                resumed_at = bus.oldest
-                yield self._gap_evicted(resumed_at)
-                async for chunk in self._from_journal(resumed_at):
-                    yield chunk
-                continue
-            if chunk:
-                yield chunk
-            elif bus.is_closed:
-                return
-            elif not await self._wait():
-                yield frames.KEEPALIVE
-
-    async def _wait(self) -> bool:
-        """Wait for the next event; False after KEEPALIVE_S without one.
-
-        With many readers each one writes less often, and more at a time: all of them together take no more than a
-        part of the server, so that none slows the agent.
-        """
-        with anyio.move_on_after(KEEPALIVE_S) as silence:
-            await self.bus.wait_beyond(self.cursor.seq)
-        share_s = min(MAX_SHARE_S, len(self.bus.cursors) * WRITE_SHARE_S)
-        early_s = self._wrote_at + share_s - anyio.current_time()
-        if early_s > MIN_SLEEP_S and not self.bus.is_closed:
-            await anyio.sleep(early_s)
-        return not silence.cancelled_caught
-
-    async def _from_journal(self, before: int) -> AsyncIterator[bytes]:
-        """Send the durable events between the cursor and number `before`, the next piece when the last is written.
-
-        All of them were journaled before the ring let go of them. What it lets go of meanwhile is a gap of its own.
-        """
-        cursor, app = self.cursor, self._hub.app
-        while lines := await app.lines_after(self._live.id, cursor.seq, before):
-            numbered = [(*head, line) for line in lines if (head := head_of(line)) is not None]
-            yield b"".join(frames.frame(seq, kind, line) for kind, seq, line in numbered)
-            cursor.seq = numbered[-1][1]
-        cursor.seq = before - 1  # what is left out are deltas
-
-    def _snapshot(self) -> bytes:
-        return self._live.snapshot().model_dump_json(exclude_none=True).encode()
-
-    def _gap_evicted(self, resumed_at: int) -> bytes:
-        gap = Gap(reason="evicted", after=self.cursor.seq, resumed_at=resumed_at, missing="deltas")
-        return frames.GAP + frames.control(gap)
-
-    def _gap_ahead(self) -> bytes:
-        """The cursor is of another life: send every event that is still held."""
-        gap = Gap(reason="ahead", after=self.cursor.seq, resumed_at=self.bus.oldest)
-        self.cursor.seq = self.bus.oldest - 1
-        return frames.GAP + frames.control(gap)
-
-
 async def events(request: Request) -> Response:
+    """Behind the snapshot comes every event after the cursor, then what happens: without a hole, or with a `gap` that
+    says what is missing.
+
+    `kinds` and `detail` choose what is shown, of what is replayed as well; the numbers stay as they are. Where they
+    leave something out, a block with nothing but an `id` says now and then how far the stream has come. `snapshot`,
+    `session_closed` and the control events come whatever was chosen."""
     query, header = read_query(request, EventsQuery), read_headers(request, EventsHeaders)
     live = await live_of(request)
     if live.bus.is_closed:
         raise Problem("session_closed", "The session is closed. Load it again with POST /v1/sessions.")
     cursor = header.last_event_id if header.last_event_id is not None else query.after
-    return EventStream(Reader(hub_of(request), live, None if cursor is None else int(cursor)))
+    view = view_of(query.kinds, query.detail)
+    return EventStream(SessionReader(hub_of(request), live, None if cursor is None else int(cursor), view))
+
+
+async def all_events(request: Request) -> Response:
+    """The streams of many sessions on one connection: the same events with the same data, each session behind its own
+    `snapshot`. With `sessions`, those alone, which have to be loaded; else all that are loaded, and those that come.
+
+    Events have no `id` here. Each chunk ends with a block that is nothing but one: the cursor, the last number of each
+    session (`a:12,b:90`). A connection that is cut within a chunk brings some events again: drop what is not above the
+    last `seq` of its `session`. A loaded session that the cursor does not name is new: it comes from the beginning of
+    its load. `gap` names its session. `kinds` and `detail` as for one session."""
+    query, header = read_query(request, AllEventsQuery), read_headers(request, AllEventsHeaders)
+    hub = hub_of(request)
+    if hub.farewell:
+        hub.refuse_draining()
+    names = None if query.sessions is None else [(await hub.get(name)).id for name in query.sessions]
+    cursor = header.last_event_id if header.last_event_id is not None else query.after
+    return EventStream(ManyReader(hub, names, cursor, view_of(query.kinds, query.detail, is_of_many=True)))
 
 
 ENDPOINTS = (
@@ -169,6 +96,18 @@ ENDPOINTS = (
         query=EventsQuery,
         headers=EventsHeaders,
         problems=("not_found", "ambiguous_prefix", "session_closed"),
+        stream=True,
+        media_type="text/event-stream",
+    ),
+    Endpoint(
+        "GET",
+        "/v1/events",
+        all_events,
+        "One event stream over many sessions, with one cursor for all of them.",
+        {200: None},
+        query=AllEventsQuery,
+        headers=AllEventsHeaders,
+        problems=("not_found", "ambiguous_prefix", "draining"),
         stream=True,
         media_type="text/event-stream",
     ),

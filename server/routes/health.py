@@ -1,5 +1,6 @@
 """Is it up, what is it, and its description."""
 
+from dataclasses import asdict
 from importlib.metadata import version
 
 from starlette.background import BackgroundTask
@@ -12,7 +13,16 @@ from server.bodies import read_body
 from server.openapi import served_bytes
 from server.routes.context import hub_of, respond
 from server.routes.table import Endpoint
-from server.schemas import Health, Info, LanguageInfo, ProviderInfo, SandboxInfo, TicketAnswer, TicketBody
+from server.schemas import (
+    Health,
+    Info,
+    LanguageInfo,
+    McpServerInfo,
+    ProviderInfo,
+    SandboxInfo,
+    TicketAnswer,
+    TicketBody,
+)
 from server.tickets import Tickets
 
 FEATURES = (
@@ -34,6 +44,9 @@ FEATURES = (
     "export",
     "takeover",
     "approvals",
+    "filters",
+    "all_events",
+    "why",
     "trace",
 )
 
@@ -57,6 +70,7 @@ async def info(request: Request) -> Response:
             default_model=app.default_model,
             providers=providers,
             sandbox=_sandbox(app),
+            mcp=tuple(McpServerInfo(**asdict(state)) for state in app.server_states()),
             lsp=tuple(map(_language, app.language_states())),
             features=FEATURES,
         )

@@ -24,13 +24,16 @@ async def answer_permission(request: Request) -> Response:
     """The first answer wins; it is durable before this answers."""
     body = await read_body(request, AnswerBody)
     live = await live_of(request)
-    rule = live.answer(request.path_params["request_id"], body)
+    granted = live.answer(request.path_params["request_id"], body)
     await live.agent.log.sync()
-    if rule is None:
+    if granted is None:
         return no_content()
+    told = PermissionGranted(allowed=True, persisted=False, rule=granted.rule, expires_at=granted.expires_at)
     if body.scope == "session":
-        return respond(PermissionGranted(allowed=True, persisted=False, rule=rule))
-    return respond(await _persist(hub_of(request), live, rule, for_user=body.scope == "user"))
+        return respond(told)
+    told = await _persist(hub_of(request), live, told, for_user=body.scope == "user")
+    live.agent.note_written(request.path_params["request_id"])
+    return respond(told)
 
 
 async def answer_deferred(request: Request) -> Response:
@@ -42,19 +45,19 @@ async def answer_deferred(request: Request) -> Response:
     return no_content()
 
 
-async def _persist(hub: Hub, live: LiveSession, rule: str, *, for_user: bool) -> PermissionGranted:
+async def _persist(hub: Hub, live: LiveSession, told: PermissionGranted, *, for_user: bool) -> PermissionGranted:
     """Write the rule down; when that fails the call stays allowed and the rule lives for the session."""
     try:
-        origin = await hub.app.persist(live.agent, rule, for_user=for_user)
+        origin = await hub.app.persist(live.agent, told.rule, for_user=for_user, expires_at=told.expires_at)
     except (OSError, AgentError) as error:
         logger.warning("session %s: a rule could not be written: %s", live.id, error)
         text = "The rule could not be written to the settings; it holds for this session only."
         live.agent.notice("warning", "rule_not_persisted", text)
-        return PermissionGranted(allowed=True, persisted=False, rule=rule, error=text)
+        return told.model_copy(update={"error": text})
     for other in hub:
         if for_user or other.agent.cwd == live.agent.cwd:
-            other.agent.adopt(rule, origin)
-    return PermissionGranted(allowed=True, persisted=True, rule=rule)
+            other.agent.adopt(told.rule, origin, told.expires_at)
+    return told.model_copy(update={"persisted": True})
 
 
 _FIND_PROBLEMS = ("not_found", "ambiguous_prefix")

@@ -5,6 +5,7 @@ from starlette.responses import Response
 
 from agentcore.events import QueuedPrompt
 from server.bodies import read_body
+from server.live import LiveSession
 from server.routes.context import live_of, no_content, respond
 from server.routes.table import Endpoint
 from server.schemas import EditBody, QueueList, ReorderBody
@@ -32,7 +33,8 @@ async def clear_queue(request: Request) -> Response:
 
 
 async def get_queued(request: Request) -> Response:
-    return respond((await live_of(request)).queue.get(request.path_params["prompt_id"]))
+    live = await live_of(request)
+    return respond(await _looked_at(live, live.queue.get(request.path_params["prompt_id"])))
 
 
 async def edit_queued(request: Request) -> Response:
@@ -40,7 +42,11 @@ async def edit_queued(request: Request) -> Response:
     live.refuse_closed()
     edited = live.queue.edit(request.path_params["prompt_id"], body.text)
     await live.agent.log.sync()
-    return respond(edited)
+    return respond(await _looked_at(live, edited))
+
+
+async def _looked_at(live: LiveSession, prompt: QueuedPrompt) -> QueuedPrompt:
+    return prompt.model_copy(update={"text": await live.agent.looked_at(prompt.text)})
 
 
 async def remove_queued(request: Request) -> Response:

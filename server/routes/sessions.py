@@ -23,6 +23,7 @@ from server.schemas import (
     SessionList,
     SessionSettings,
     SessionState,
+    Why,
 )
 
 _SETTINGS = tuple(SessionSettings.model_fields)
@@ -68,6 +69,12 @@ async def create_session(request: Request) -> Response:
 
 async def get_session(request: Request) -> Response:
     return respond((await live_of(request)).state())
+
+
+async def why(request: Request) -> Response:
+    """What the session waits for, since when, and what can be done about it. Where it waits for several things, the one
+    that a person can answer comes first."""
+    return respond((await live_of(request)).why())
 
 
 async def patch_session(request: Request) -> Response:
@@ -164,6 +171,7 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/v1/sessions/{id}", get_session, "A loaded session.", {200: SessionState}, problems=_FIND_PROBLEMS
     ),
+    Endpoint("GET", "/v1/sessions/{id}/why", why, "Why a session is not moving.", {200: Why}, problems=_FIND_PROBLEMS),
     Endpoint(
         "PATCH",
         "/v1/sessions/{id}",

@@ -66,7 +66,9 @@ async def _cpu_us_of_emit(folder: Path, readers: int) -> float:
     async def read() -> None:
         cursor = bus.head
         while not bus.is_closed:
-            await bus.wait_beyond(cursor)
+            news = anyio.Event()
+            bus.sleepers.add(news.set)
+            await news.wait()
             _, cursor = bus.take(cursor)
 
     async with anyio.create_task_group() as tasks:

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import ToolRoom
+from agentcore.ports.tools import ToolRoom
 from agentcore.sandbox.choosing import for_this_system
 from agentcore.tools.bash import BashInput, BashTool
 from agentcore.tools.boxed import Boxing

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from agentcore.messages import Message, Text
-from agentcore.ports import ModelRequest, ToolDefinition
+from agentcore.ports.models import ModelRequest, ToolDefinition
 from agentcore.providers.anthropic.body import encode_body
 from agentcore.transcript import Transcript
 from tests.benchmarks.table import Row, judge

@@ -14,11 +14,12 @@ from agentcore_client.async_client import AsyncClient
 from agentcore_client.client import Client
 from agentcore_client.errors import ApiError, ConnectionLost
 from agentcore_client.retry import Backoff, RetryPolicy
-from agentcore_client.values import Approval, GrantReport, Info, Rule, StoredMessage, Undo
+from agentcore_client.values import Approval, BackgroundTask, GrantReport, Info, Rule, StoredMessage, Undo
 from tests.clients.conftest import QUICK
 from tests.clients.unruly import SESSION, STATE, TOKEN, Unruly
 
 PATH = f"/v1/sessions/{SESSION}"
+TASK = {"task_id": "bg-1", "kind": "bash", "label": "Build", "state": "running", "started": 1.0}
 RULE = {"id": "cd34", "effect": "allow", "rule": "Bash(ls)", "scope": "user", "source": "settings.toml"}
 APPROVAL = {
     "id": "ab12",
@@ -103,6 +104,8 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
         f"POST {PATH}/compact": (200, {"summary": "Short."}),
         f"POST {PATH}/undo": (200, {"restored": ["a"], "deleted": [], "skipped": [{"path": "b", "why": "changed"}]}),
         f"GET {PATH}/permissions": (200, {"permissions": []}),
+        f"GET {PATH}/tasks": (200, {"tasks": [TASK]}),
+        f"DELETE {PATH}/tasks/bg-1": (204, None),
         "GET /v1/health": (200, {"ok": True}),
         "GET /v1/permissions/rules": (200, {"rules": [RULE]}),
         "DELETE /v1/permissions/rules/cd34": (204, None),
@@ -120,6 +123,8 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
     assert session.compact() == "Short."
     assert session.undo(dry_run=True) == Undo(restored=("a",), deleted=(), skipped=(Skipped(path="b", why="changed"),))
     assert session.permissions() == ()
+    assert session.tasks() == (BackgroundTask.model_validate(TASK),)
+    session.stop_task("bg-1")
     assert client.rules() == (Rule.model_validate(RULE),)
     client.revoke_rule("cd34")
     assert client.approvals() == (Approval.model_validate(APPROVAL),)
@@ -137,6 +142,8 @@ def test_every_other_call_reaches_its_endpoint(unruly: Unruly, client: Client) -
         ("POST", f"{PATH}/compact", {}),
         ("POST", f"{PATH}/undo", {"dry_run": True}),
         ("GET", f"{PATH}/permissions", None),
+        ("GET", f"{PATH}/tasks", None),
+        ("DELETE", f"{PATH}/tasks/bg-1", None),
         ("GET", "/v1/permissions/rules", None),
         ("DELETE", "/v1/permissions/rules/cd34", None),
         ("GET", "/v1/approvals", None),

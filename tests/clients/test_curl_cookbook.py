@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -493,6 +494,37 @@ def test_what_happened_is_saved_as_a_page(cook: Cook, session: str, tmp_path: Pa
     assert cook.json("36-trace.sh", "nobody", saved, exits=22)["code"] == "not_found"
 
 
+@contextmanager
+def receiver() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The one of the cookbook, and its address."""
+    command = [sys.executable, str(COOKBOOK / "webhook_receiver.py"), "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1], process
+        finally:
+            process.kill()
+
+
+def test_a_webhook_hears_of_each_request_once_and_of_nothing_else(daemon: Daemon, cook: Cook) -> None:
+    with receiver() as (url, process):
+        daemon.configure(cook.run("37-webhook.sh", url))
+        sessions = [cook.run("02-create-session.sh").strip() for _ in range(2)]
+        cook.run("17-structured.sh", sessions[0], "structured")  # needs nobody
+        expected = []
+        for session in sessions:  # what the first one tells besides would come before what the second one does
+            cook.run("04-prompt.sh", session, "go")
+            asked = cook.open_request(session)
+            expected.append(f"permission_prompt: session {session} in {daemon.cwd}: {asked['tool_name']} needs your")
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"{expected[-1]} permission\n"
+            cook.run("10-cancel.sh", session)
+            cook.run("14-close.sh", session)
+        process.kill()
+        assert process.stdout.read() == ""
+    cook.run("37-webhook.sh", 'http://x/"', exits=2)
+
+
 def test_a_session_is_taken_over_from_another_server(daemon: Daemon, tmp_path: Path) -> None:
     here = Cook(daemon.url, daemon.token, daemon.cwd)
     session = here.run("02-create-session.sh").strip()
@@ -538,6 +570,100 @@ def test_a_limit_that_is_reached_asks_and_is_raised(cook: Cook, session: str) ->
     assert (request["kind"], request["input"]["limit"]) == ("budget", "tokens")
     assert cook.json("30-budget.sh", session, "tokens", "null")["budget"]["limits"] == {}
     wait_until(lambda: cook.open_request(session)["kind"] == "tool")
+
+
+@in_both_shells
+def test_all_sessions_are_followed_on_one_connection_and_a_cursor_goes_on(
+    daemon: Daemon, cook: Cook, session: str
+) -> None:
+    cursor = str(daemon.root / "cursor")
+    with cook.running("31-all-events.sh", cursor) as output:
+        other = cook.run("02-create-session.sh").strip()
+        cook.run("04-prompt.sh", session, "go")
+        lines = read_until(output, lambda line: '"permission_request"' in line)
+        snapshots = [json.loads(line)["session"]["id"] for line in lines if '"type":"snapshot"' in line]
+        assert set(snapshots) <= {session, other}
+        wait_until(lambda: f"{session}:" in Path(cursor).read_text())
+    at = dict(place.split(":") for place in Path(cursor).read_text().strip().split(","))
+    request = cook.open_request(session)
+    cook.run("06-answer.sh", session, request["request_id"], "deny")
+    with cook.running("31-all-events.sh", cursor, session) as output:
+        lines = read_until(output, lambda line: '"permission_resolved"' in line)
+    numbers = [json.loads(line).get("seq", 0) for line in lines]
+    assert numbers == [0, *range(int(at[session]) + 1, numbers[-1] + 1)]
+    cook.run("14-close.sh", other)
+    (daemon.root / "broken").write_text("no-cursor")
+    assert "bad_request" in cook.finish("31-all-events.sh", str(daemon.root / "broken"), exits=1).stderr
+
+
+@in_both_shells
+def test_only_the_events_that_were_chosen_come(cook: Cook, session: str) -> None:
+    cook.run("04-prompt.sh", session, "go")
+    cook.open_request(session)
+    with cook.running("32-choose-events.sh", session, "permission_request,text_delta", "final") as output:
+        lines = read_until(output, lambda line: line.startswith("id: ") and ":" not in line[4:] and line != "id: 0")
+        lines += read_until(output, lambda line: line.startswith("data: "))
+    events = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+    assert events == ["snapshot", "permission_request"]
+    refused = cook.json("32-choose-events.sh", session, "permision_request", exits=22)
+    assert (refused["code"], "permission_request" in refused["error"]) == ("bad_request", True)
+
+
+@in_both_shells
+def test_why_a_session_is_not_moving(cook: Cook, session: str) -> None:
+    assert cook.json("33-why.sh", session)["waiting_for"] == "nothing"
+    cook.run("04-prompt.sh", session, "go")
+    request = cook.open_request(session)
+    why = cook.json("33-why.sh")
+    assert (why["state"], why["waiting_for"]) == ("running", "permission")
+    assert [one["request_id"] for one in why["detail"]["requests"]] == [request["request_id"]]
+
+
+def test_what_goes_on_in_the_background_is_listed_and_ended(cook: Cook, daemon: Daemon) -> None:
+    command = {"command": "sleep 60", "description": "Wait a minute", "run_in_background": True}
+    model = daemon.script(
+        "tasks", {"turns": [{"tool_calls": [{"name": "bash", "input": command}]}, {"text": "Begun."}]}
+    )
+    answer = httpx.post(
+        f"{daemon.url}/v1/sessions",
+        json={"model": model},
+        headers={"Authorization": f"Bearer {daemon.token}"},
+        trust_env=False,
+    )
+    session = answer.json()["id"]
+    assert cook.json("34-tasks.sh", session) == {"tasks": []}
+    cook.run("04-prompt.sh", session, "go")
+    cook.run("06-answer.sh", session, cook.open_request(session)["request_id"], "allow")
+    [task] = wait_until(lambda: cook.json("34-tasks.sh", session)["tasks"])
+    assert (task["task_id"], task["label"], task["state"]) == ("bg-1", "Wait a minute", "running")
+    assert cook.run("34-tasks.sh", session, "bg-1") == ""
+    [task] = cook.json("34-tasks.sh", session)["tasks"]
+    assert (task["state"], task["result"]) == ("stopped", "[stopped before it was done]")
+    assert cook.json("34-tasks.sh", session, "bg-2", exits=22)["code"] == "not_found"
+    cook.run("14-close.sh", session)
+
+
+def test_the_questions_of_two_subagents_are_told_apart_and_answered(cook: Cook, daemon: Daemon) -> None:
+    fruits = {"question": "Which fruit?", "header": "Fruit", "options": [{"label": "apples"}, {"label": "pears"}]}
+    begins = [
+        {"name": "task", "input": {"description": "ask", "prompt": f"ask {number}", "subagent_type": "general-purpose"}}
+        for number in (1, 2)
+    ]
+    asks = [{"tool_calls": [{"name": "ask_user", "input": {"questions": [fruits]}}]}, {"text": "Thank you."}]
+    scenes = [{"match": "begin", "turns": [{"tool_calls": begins}, {"text": "Done."}]}, {"turns": asks}]
+    model = daemon.script("subagents", {"scenes": scenes})
+    headers = {"Authorization": f"Bearer {daemon.token}"}
+    created = httpx.post(f"{daemon.url}/v1/sessions", json={"model": model}, headers=headers, trust_env=False)
+    session = created.json()["id"]
+    cook.run("04-prompt.sh", session, "begin")
+    asked = wait_until(lambda: len(found := cook.json("35-subagents.sh", session)["permissions"]) == 2 and found)
+    assert {(one["kind"], one["agent"]) for one in asked} == {
+        ("question", "general-purpose-1"),
+        ("question", "general-purpose-2"),
+    }
+    for request in reversed(asked):
+        assert cook.run("35-subagents.sh", session, request["request_id"], '"pears"') == ""
+    assert wait_until(lambda: "Thank you." in json.dumps(cook.json("11-messages.sh", session)["messages"][2:]))
 
 
 def test_a_question_is_answered_with_one_of_its_options(cook: Cook, session: str) -> None:

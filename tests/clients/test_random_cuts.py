@@ -41,7 +41,7 @@ def prepare(unruly: Unruly, walk: random.Random) -> None:
     for number in range(1, EVENTS + 2):  # one more, at which the reader stops
         text = walk.choice(["", "\u2028", "ü", "\r\n", "x" * 300]) + str(number)
         if number % 7 == 0:
-            unruly.emit_raw("later", b'{"type":"later","seq":%d}' % number)
+            unruly.emit_raw("later", b'{"type":"later","seq":%d,"session":"%s"}' % (number, SESSION.encode()))
         else:
             unruly.emit(TextDelta(text=text) if number % 2 else Notice(level="info", code="walk", text=text))
 
@@ -76,6 +76,39 @@ def test_each_event_is_handled_exactly_once(unruly: Unruly, client: Client, seed
         with suppress(ReaderFailed), closing(session.events()) as stream:
             for event in stream:
                 reader.take(event)
+    assert reader.handled == list(range(1, EVENTS + 1))
+
+
+@pytest.mark.parametrize("seed", range(200, 200 + WALKS))
+def test_each_event_of_many_sessions_is_handled_exactly_once(unruly: Unruly, client: Client, seed: int) -> None:
+    print("seed", seed)
+    walk = random.Random(seed)
+    prepare(unruly, walk)
+    watch = client.watch(cursor="")
+    reader = Reader(walk)
+    while not reader.is_through:
+        with suppress(ReaderFailed), closing(watch.events()) as stream:
+            for event in stream:
+                reader.take(event)
+    assert reader.handled == list(range(1, EVENTS + 1))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("seed", range(300, 300 + WALKS))
+async def test_each_event_of_many_sessions_is_handled_exactly_once_async(
+    unruly: Unruly, async_client: AsyncClient, seed: int
+) -> None:
+    print("seed", seed)
+    walk = random.Random(seed)
+    prepare(unruly, walk)
+    watch = async_client.watch(cursor="")
+    reader = Reader(walk)
+    with fail_after(60):
+        while not reader.is_through:
+            with suppress(ReaderFailed):
+                async with aclosing(watch.events()) as stream:
+                    async for event in stream:
+                        reader.take(event)
     assert reader.handled == list(range(1, EVENTS + 1))
 
 

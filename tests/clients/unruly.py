@@ -115,7 +115,7 @@ class Unruly:
             self.changed.notify_all()
 
     def streams(self) -> list[Seen]:
-        return [seen for seen in self.seen if seen.path.endswith("/events")]
+        return [seen for seen in self.seen if seen.path.partition("?")[0].endswith("/events")]
 
     def body(self, after: int | None, connection: Connection) -> Iterator[bytes]:
         """The bytes of a stream: greeting, snapshot, all that is retained, then what comes."""
@@ -231,7 +231,7 @@ class Handler(BaseHTTPRequestHandler):
         after = self.headers.get("Last-Event-ID")
         written = 0
         with suppress(OSError):  # the reader went away
-            for piece in self._pieces(None if after is None else int(after), connection):
+            for piece in self._pieces(_number_in(after), connection):
                 rest = piece if connection.cut_at is None else piece[: connection.cut_at - written]
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(rest), rest) if is_chunked and rest else rest)
                 written += len(rest)
@@ -240,7 +240,8 @@ class Handler(BaseHTTPRequestHandler):
         return self._hang_up(connection.ending)
 
     def _pieces(self, after: int | None, connection: Connection) -> Iterator[bytes]:
-        for text in self.unruly.body(after, connection):
+        is_of_many = self.path.startswith("/v1/events")
+        for text in map(_of_many if is_of_many else bytes, self.unruly.body(after, connection)):
             whole = text.replace(b"\n", connection.line_end)
             for start in range(0, len(whole), connection.write_size):
                 yield whole[start : start + connection.write_size]
@@ -250,6 +251,18 @@ class Handler(BaseHTTPRequestHandler):
         if ending == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()  # with no time to linger, closing resets
+
+
+def _of_many(piece: bytes) -> bytes:
+    """As the stream over many sessions has it, of which there is one: a place behind it, and no other ids."""
+    numbers = re.findall(rb"^id: (\d+)\n", piece, re.MULTILINE)
+    place = b"id: %s:%s\n\n" % (SESSION.encode(), numbers[-1]) if numbers else b""
+    return re.sub(rb"^id: \d+\n", b"", piece, flags=re.MULTILINE) + place
+
+
+def _number_in(cursor: str | None) -> int | None:
+    """Of a cursor in one session, or in many that are one; an empty one knows no session."""
+    return None if cursor is None else int(cursor.rpartition(":")[2] or 0)
 
 
 class QuietServer(ThreadingHTTPServer):

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Message, Opaque, Text, ToolCall
-from agentcore.ports import Finished, ModelRequest, Provider, TextPart, ToolCallPart
+from agentcore.ports.models import Finished, ModelRequest, Provider, TextPart, ToolCallPart
 from agentcore.providers.anthropic.provider import AnthropicProvider
 from agentcore.providers.compatible.provider import CompatibleProvider
 from agentcore.providers.endpoint import Endpoint, Key

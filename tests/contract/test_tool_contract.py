@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agentcore.ports import Tool
+from agentcore.ports.tools import Tool
 from agentcore.tools.catalogue import builtin_tools
 from tests.core.test_tools import Workbench
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 FIELDS = {
     "ask_user": {"questions", "input"},
-    "bash": {"command", "description", "timeout", "sandbox"},
+    "bash": {"command", "description", "timeout", "sandbox", "run_in_background"},
     "edit": {"file_path", "old_string", "new_string", "replace_all"},
     "exit_plan_mode": {"plan"},
     "glob": {"pattern", "path"},

@@ -14,7 +14,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from agentcore.caps import MAX_INPUT_DEPTH
 from agentcore.errors import ProviderError, ProviderErrorKind
 from agentcore.messages import Message, Text, Thinking
-from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart
+from agentcore.ports.models import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart
 from agentcore.providers import answers, sse
 from agentcore.providers.anthropic.provider import AnthropicProvider
 from agentcore.providers.endpoint import Endpoint, Key
@@ -177,6 +177,7 @@ async def test_warming_without_a_key_does_nothing() -> None:
 async def test_an_environment_in_which_no_client_can_be_made_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, advice: str
 ) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)  # where some other package has brought it
     monkeypatch.setenv(variable, value)
     error = await failure("http://lab.invalid")
     assert (error.kind, advice in str(error), error.is_retryable) == ("invalid_request", True, False)

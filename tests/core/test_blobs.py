@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 
 from agentcore.errors import StorageUnavailable
-from agentcore.ports import Blobs
+from agentcore.ports.blobs import Blobs
 from agentcore.sessions.blobs import BlobStore
 from tests.fakes import MemoryBlobs, house
 

@@ -10,7 +10,7 @@ from agentcore.budget import Ledger
 from agentcore.events import NumberedEvent, PermissionRequest, SessionUpdated
 from agentcore.limits import is_enough, limits_from, nearly_reached, raised, shortfall
 from agentcore.messages import ToolCall
-from agentcore.ports import Answer, Ask
+from agentcore.ports.permission import Answer, Ask
 from agentcore.sessions.log import JournalLog
 from agentcore.usage import MAX_AMOUNT, MAX_COUNT, Budget, Used
 from server.live import LiveSession
@@ -111,6 +111,21 @@ def test_a_limit_is_near_from_the_part_on_that_the_settings_say(usd: float, expe
 def test_limits_of_the_settings_are_bounded_and_none_is_no_budget() -> None:
     assert limits_from(None, None, None, None) is None
     assert limits_from(1e12, 10**18, None, 3) == Budget(usd=MAX_AMOUNT, tokens=MAX_COUNT, tool_calls=3)
+
+
+@pytest.mark.parametrize("amount", [1e-9, 4e-10, 1e-10, 5e-324])
+def test_an_amount_below_all_that_is_counted_is_the_smallest_one(amount: float) -> None:
+    assert limits_from(amount, None, amount, None) == Budget(usd=1e-9, time_s=1e-9)
+
+
+@pytest.mark.parametrize("amount", [1e-9, 5e-10, 1e-10, 5e-324])
+@pytest.mark.parametrize("used", [0.0, 1e-9, 0.5, 403313000.2331617, MAX_AMOUNT])
+def test_the_smallest_budgets_can_be_raised_above_what_was_used(amount: float, used: float) -> None:
+    budget = Budget(usd=amount)
+    short = shortfall(budget, budget, Used(usd=used), 0)
+    if short is not None:
+        Budget(usd=short.raises_to)
+        assert short.raises_to > used or short.raises_to == MAX_AMOUNT
 
 
 def test_a_budget_given_over_another_replaces_what_it_names_and_null_lifts_it() -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from agentcore.ports import TextPart
+from agentcore.ports.models import TextPart
 from server.schemas import AnswerBody
 from tests.fakes import Turn, call, house, kinds, say, use
 

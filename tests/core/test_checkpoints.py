@@ -22,7 +22,8 @@ from agentcore.errors import Unprocessable
 from agentcore.events import Skipped, Undone
 from agentcore.files import version_of
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import FileChange, Outcome, Tool, ToolError, ToolRoom
+from agentcore.ports.checkpoints import FileChange
+from agentcore.ports.tools import Outcome, Tool, ToolError, ToolRoom
 from agentcore.tools.catalogue import builtin_tools
 from tests.fakes import FakeClock, MemoryBlobs
 
@@ -1184,7 +1185,7 @@ def change_all(bench: Bench) -> None:
         path = bench.root / name
         if path.exists():
             editor._versions.remember(path, version_of(path.read_bytes()))
-        editor.apply(name, lambda before, after=after: after, create_folders=True)
+        editor.apply("write", name, lambda before, after=after: after, create_folders=True)
 
 
 # --- how long -----------------------------------------------------------------------------------------------------

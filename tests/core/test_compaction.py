@@ -16,7 +16,7 @@ from agentcore.encoding import head_of
 from agentcore.errors import ProviderError, Unprocessable
 from agentcore.events import Compacted, NumberedEvent
 from agentcore.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import TextPart
+from agentcore.ports.models import TextPart
 from agentcore.providers.anthropic.body import encode_body
 from agentcore.retry import Patience
 from agentcore.usage import Usage

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import Finished, ModelRequest, ToolDefinition
+from agentcore.ports.models import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.compatible.body import encode_body
 from agentcore.providers.compatible.dialects import dialect_of
 from agentcore.providers.compatible.provider import CompatibleProvider

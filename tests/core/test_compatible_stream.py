@@ -11,7 +11,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Message, Opaque, Text, Thinking, ToolCall
-from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.models import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.compatible import tail
 from agentcore.providers.compatible.body import encode_body
 from agentcore.providers.compatible.dialects import Dialect

@@ -11,7 +11,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Text, ToolCall
-from agentcore.ports import Finished, ModelRequest
+from agentcore.ports.models import Finished, ModelRequest
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.anthropic.provider import AnthropicProvider
 from agentcore.providers.compatible.provider import CompatibleProvider

@@ -10,7 +10,8 @@ from agentcore.permissions.decision import Outlook, Stance, judge_call
 from agentcore.permissions.facts import facts_about
 from agentcore.permissions.rulebook import read_rules
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import UNHOOKED, HookSays, ToolSpec
+from agentcore.ports.permission import UNHOOKED, HookSays
+from agentcore.ports.tools import ToolSpec
 from agentcore.values import Value
 
 ALLOW, DENY, ASK = Outlook.ALLOW, Outlook.DENY, Outlook.ASK
@@ -48,6 +49,10 @@ KEY = ("read", {"file_path": "keys/id"})
 MAKE = ("bash", {"command": "make all"})
 UNSANDBOXED = ("bash", {"command": "make all", "sandbox": False})
 LS = ("bash", {"command": "ls src"})
+WRITING = ("bash", {"command": "make > a"})
+SHOWING = ("bash", {"command": "cat src/a.py"})
+LOOKS = ["git status", "cat src/a.py | head", "ls; pwd && git log -3", "ls src 2>/dev/null", "[ -d src ] && ls src"]
+LOOKS_NOT = ["ls > a", "ls | tee a", "echo hi", "cat ../x", "ls $(make)", "cat < src/a.py", "X=1; ls", "f() { ls; }; f"]
 LS_PIPED = ("bash", {"command": "ls src | wc"})
 REMOVE_ROOT = ("bash", {"command": "rm -rf /"})
 UNREADABLE = ("bash", {"command": "make 'all"})
@@ -82,9 +87,9 @@ TABLE = [
     *in_modes(KEY, DENY, DENY, DENY, DENY, DENY, DENY, allow=["Read"]),
     *in_modes(OUT_OF_ROOT, DENY, DENY, DENY, DENY, DENY, DENY, allow=["Bash", "Edit"]),
     # 1. protected places and critical removals ask, in yolo too
-    *in_modes(GIT_HOOK, ASK, ASK, ASK, ASK, DENY, ASK, allow=E, says=HOOK_ALLOWS),
-    *in_modes(INTO_HOOK, ASK, ASK, ASK, ASK, DENY, ASK, allow=["Bash", "Edit"], says=HOOK_ALLOWS, sandbox=True),
-    *in_modes(REMOVE_ROOT, ASK, ASK, ASK, ASK, DENY, ASK, allow=["Bash"], says=HOOK_ALLOWS, sandbox=True),
+    *in_modes(GIT_HOOK, ASK, ASK, DENY, ASK, DENY, ASK, allow=E, says=HOOK_ALLOWS),
+    *in_modes(INTO_HOOK, ASK, ASK, DENY, ASK, DENY, ASK, allow=["Bash", "Edit"], says=HOOK_ALLOWS, sandbox=True),
+    *in_modes(REMOVE_ROOT, ASK, ASK, DENY, ASK, DENY, ASK, allow=["Bash"], says=HOOK_ALLOWS, sandbox=True),
     # 2. deny rules win over everything below
     *in_modes(MAKE, DENY, DENY, DENY, DENY, DENY, DENY, deny=M, allow=M, ask=M, says=HOOK_ALLOWS, sandbox=True),
     *in_modes(READ, DENY, DENY, DENY, DENY, DENY, DENY, deny=["Read(src/**)"]),
@@ -97,14 +102,25 @@ TABLE = [
     *in_modes(GIT_HOOK, DENY, DENY, DENY, DENY, DENY, DENY, says=HOOK_DENIES),
     # 4. a hook or a rule asks
     *in_modes(MAKE, ASK, ASK, ASK, ASK, DENY, ASK, allow=M, says=HOOK_ASKS, sandbox=True),
-    *in_modes(MAKE, ASK, ASK, ASK, ASK, DENY, ASK, allow=M, says=HOOK_DEFERS),
-    *in_modes(MAKE, ASK, ASK, ASK, ASK, DENY, ASK, allow=M, ask=["Bash(make all)"], says=HOOK_ALLOWS),
+    *in_modes(MAKE, ASK, ASK, DENY, ASK, DENY, ASK, allow=M, says=HOOK_ASKS),
+    *in_modes(EDIT, ASK, ASK, DENY, ASK, DENY, ASK, allow=E, ask=["Edit"], sandbox=True),
+    *in_modes(MCP, ASK, ASK, DENY, ASK, DENY, ASK, allow=["mcp__files"], ask=["mcp__files"]),
+    *in_modes(MCP_READ, ASK, ASK, ASK, ASK, DENY, ASK, ask=["mcp__files"]),
+    *in_modes(FETCH, ASK, ASK, ASK, ASK, DENY, ASK, ask=["WebFetch"]),
+    *in_modes(MAKE, ASK, ASK, DENY, ASK, DENY, ASK, allow=M, says=HOOK_DEFERS),
+    *in_modes(MAKE, ASK, ASK, DENY, ASK, DENY, ASK, allow=M, ask=["Bash(make all)"], says=HOOK_ALLOWS),
     *in_modes(READ, ASK, ASK, ASK, ASK, DENY, ASK, ask=["Read(*.py)"]),
     *in_modes(LS, ASK, ASK, ASK, ASK, DENY, ASK, ask=["Bash(ls:*)"]),
     *in_modes(PLAN, ASK, ASK, ASK, ASK, DENY, ASK, says=HOOK_ALLOWS),
+    # 2, 4. a rule without a pattern reaches the files of a shell line
+    *in_modes(WRITING, DENY, DENY, DENY, DENY, DENY, DENY, allow=["Bash"], deny=["Write"], sandbox=True),
+    *in_modes(WRITING, ASK, ASK, DENY, ASK, DENY, ASK, allow=["Bash", "Edit"], ask=["Edit"]),
+    *in_modes(SHOWING, DENY, DENY, DENY, DENY, DENY, DENY, allow=["Bash"], deny=["Read"]),
+    *in_modes(SHOWING, ASK, ASK, ASK, ASK, DENY, ASK, allow=["Bash"], ask=["Read"]),
+    *in_modes(LS, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, deny=["Edit", "Read"]),
     # 4. what nobody can read asks, and what may be forbidden
-    *in_modes(UNREADABLE, ASK, ASK, ASK, ASK, DENY, ASK, allow=["Bash"], says=HOOK_ALLOWS),
-    *in_modes(ON_ANY, ASK, ASK, ASK, ASK, DENY, ASK, allow=["Bash"], deny=["Bash(rm *)"]),
+    *in_modes(UNREADABLE, ASK, ASK, DENY, ASK, DENY, ASK, allow=["Bash"], says=HOOK_ALLOWS),
+    *in_modes(ON_ANY, ASK, ASK, DENY, ASK, DENY, ASK, allow=["Bash"], deny=["Bash(rm *)"]),
     *in_modes(ON_ANY, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW, allow=["Bash"]),
     # 5. yolo, 6. read-only, 7. plan, 12. ask
     *in_modes(READ, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW),
@@ -118,15 +134,17 @@ TABLE = [
     *in_modes(EDIT, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW, allow=["Edit(src/**)"]),
     *in_modes(MCP, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW, allow=["mcp__files"]),
     *in_modes(FETCH, ALLOW, ALLOW, ASK, ALLOW, ALLOW, ALLOW, allow=["WebFetch(domain:docs.example.com)"]),
-    # 9. the sandbox
-    *in_modes(MAKE, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW, sandbox=True),
+    # 9. the sandbox, which has the project read-only in plan mode
+    *in_modes(MAKE, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, sandbox=True),
     *in_modes(UNSANDBOXED, ASK, ASK, DENY, ASK, DENY, ASK, sandbox=True),
     *in_modes(UNSANDBOXED, ASK, ASK, DENY, ASK, DENY, ASK, sandbox=True, allow=M, says=HOOK_ALLOWS),
     *in_modes(UNSANDBOXED, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW, allow=M),
     *in_modes(EDIT, ASK, ALLOW, DENY, ASK, DENY, ALLOW, sandbox=True),
     # 10. a command that only shows something
-    *in_modes(LS, ALLOW, ALLOW, DENY, ALLOW, ALLOW, ALLOW),
-    *in_modes(LS_PIPED, ASK, ASK, DENY, ASK, DENY, ALLOW),
+    *in_modes(LS, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW),
+    *in_modes(LS_PIPED, ASK, ASK, ALLOW, ASK, DENY, ALLOW),
+    *(row("plan", ("bash", {"command": command}), ALLOW) for command in LOOKS),
+    *(row("plan", ("bash", {"command": command}), DENY) for command in LOOKS_NOT),
     # 11. accept-edits
     *in_modes(EDIT, ASK, ALLOW, DENY, ASK, DENY, ALLOW),
     row("accept-edits", ("bash", {"command": "make > build.log"}), ASK),
@@ -161,6 +179,28 @@ def test_the_first_line_that_applies_decides(project, mode, call, rules, says, s
     assert opinion.outlook is expected, opinion
     assert opinion.reason
     assert notices == ()
+
+
+IN_PLAN = [
+    # a command that the sandbox will confine, without `auto_allow`
+    (MAKE, {}, ASK),
+    (MAKE, {"allow": M}, ALLOW),
+    (MAKE, {"ask": M}, ASK),
+    (UNREADABLE, {}, ASK),
+    (WRITING, {"allow": M}, ASK),
+    (UNSANDBOXED, {"allow": M}, DENY),
+    (REMOVE_ROOT, {}, DENY),
+    (INTO_HOOK, {}, DENY),
+    (EDIT, {"allow": E}, DENY),
+    (LS, {}, ALLOW),
+]
+
+
+@pytest.mark.parametrize(("call", "rules", "expected"), IN_PLAN)
+def test_where_the_sandbox_holds_plan_mode_the_shell_may_be_asked_about(project, call, rules, expected) -> None:
+    tool_call, spec = ToolCall(id="c", name=call[0], input=call[1]), SPECS[call[0]]
+    stance = Stance("plan", read_rules(rules, Origin("settings.toml"))[0], is_sandboxed=True)
+    assert judge_call(tool_call, spec, facts_about(tool_call, spec, project), stance).outlook is expected
 
 
 @pytest.mark.parametrize(

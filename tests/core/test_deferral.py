@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from agentcore.events import SessionUpdated
 from agentcore.messages import ToolResult
-from agentcore.ports import Deferred, Tool, ToolRoom, ToolSpec
+from agentcore.ports.tools import Deferred, Tool, ToolRoom, ToolSpec
 from agentcore.tools.catalogue import builtin_tools
 from server.deferred import EXPIRED
 from server.live import LiveSession

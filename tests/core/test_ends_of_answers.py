@@ -9,7 +9,7 @@ import pytest
 
 from agentcore.events import NumberedEvent
 from agentcore.messages import Text
-from agentcore.ports import Finished, StreamPart, TextPart, ToolCallPart
+from agentcore.ports.models import Finished, StreamPart, TextPart, ToolCallPart
 from agentcore.providers.compatible.provider import CompatibleProvider
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.gemini.provider import GeminiProvider

@@ -4,7 +4,7 @@ import pytest
 
 from agentcore.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, tokens_of, tokens_of_fixed
 from agentcore.messages import Block, Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import ToolDefinition
+from agentcore.ports.models import ToolDefinition
 from agentcore.transcript import Transcript
 
 IMAGE = Image(blob="0" * 64, media_type="image/png", size_bytes=5_000_000, width=9, height=9)

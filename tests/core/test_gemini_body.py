@@ -10,7 +10,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import Finished, ModelRequest, ToolDefinition
+from agentcore.ports.models import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.gemini.body import encode_body
 from agentcore.providers.gemini.marks import ID, SIGNATURE, mark
 from agentcore.providers.gemini.provider import GeminiProvider

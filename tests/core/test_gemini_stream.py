@@ -12,7 +12,7 @@ from agentcore.encoding import encode
 from agentcore.errors import ProviderError
 from agentcore.events import EVENTS, AssistantMessage
 from agentcore.messages import Block, Message, Opaque, Text, Thinking, ToolCall
-from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.models import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.endpoint import Endpoint, Key
 from agentcore.providers.faults import Faults
 from agentcore.providers.gemini import stream

@@ -19,7 +19,7 @@ from agentcore.guard.guard import WITHHELD, WITHHELD_FILE, Clean, Guard, Mode, R
 from agentcore.guard.scanning import Finding, Scanner
 from agentcore.guard.windows import OVERLAP_CHARS, WINDOW_CHARS, scan_all
 from agentcore.messages import Block, Document, Image, Text, Thinking, ToolResult
-from agentcore.ports import Outcome
+from agentcore.ports.tools import Outcome
 from tests.guard_texts import corpus
 
 MAIL = "jane@example.com"

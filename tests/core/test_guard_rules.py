@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from agentcore.guard.builtin import BuiltIn
+from agentcore.guard.page import Page
 from agentcore.guard.phones import MAX_CONFIRMED
 from agentcore.guard.scanning import Finding
 from tests.guard_texts import adversarial, corpus
@@ -49,6 +50,22 @@ def found_in(text: str) -> list[tuple[str, str]]:
         ("PASSWORD=letmein", "password", "letmein"),
         ("run --password=letmein now", "password", "letmein"),
         ("http://jane:hunter2@example.com/", "password", "hunter2"),
+        ("GITHUB_TOKEN=" + "a1b2" * 10, "key", "a1b2" * 10),
+        ('{"token": "' + "A1b2" * 5 + '"}', "key", "A1b2" * 5),
+        ('{\\"token\\":\\"' + "A1b2" * 5 + '\\"}', "key", "A1b2" * 5),
+        ("NPM_TOKEN: 3f8e1c2a-7b4d-4e6f-9a1b-2c3d4e5f6a7b", "key", "3f8e1c2a-7b4d-4e6f-9a1b-2c3d4e5f6a7b"),
+        ("TOKEN_2='" + "a1b2" * 5 + "'", "key", "a1b2" * 5),
+        ("machine a.example.com login jane password hunter2", "password", "hunter2"),
+        ("machine a.example.com:8443\n\tlogin jane\n\taccount x\n\tpassword hunter2\n", "password", "hunter2"),
+        ("default login jane password hunter2", "password", "hunter2"),
+        ('"machine a.example.com\\nlogin jane\\npassword hunter2\\n"', "password", "hunter2"),
+        ("curl -u jane:hunter2 https://example.com", "password", "hunter2"),
+        ("curl -sSLujane:hunter2 https://example.com", "password", "hunter2"),
+        ("curl -X GET \\\n  --user 'jane:hunter2' \\\n  https://example.com", "password", "hunter2"),
+        ("curl --proxy-user=jane:hunter2 x", "password", "hunter2"),
+        ('["curl", "-u", "jane:hunter2"]', "password", "hunter2"),
+        ("sshpass -p 'hunter2' ssh jane@host", "password", "hunter2"),
+        ("4111.1111.1111.1111", "card", "4111.1111.1111.1111"),
     ],
 )
 def test_what_is_confirmed_is_found(text: str, kind: str, value: str) -> None:
@@ -109,6 +126,24 @@ def test_what_is_confirmed_is_found(text: str, kind: str, value: str) -> None:
         "PWD=/home/jane1",
         '"secretName": "my-secret-12345"',
         "postgres://user:password@localhost/db",
+        "max_tokens=" + "a1b2" * 5,
+        'next_page_token: "' + "a1b2" * 5 + '"',
+        '"tokenizer": "' + "a1b2" * 5 + '"',
+        'token_id = "' + "a1b2" * 5 + '"',
+        'token: "an-invalid-token-1"',
+        'token = "${GITHUB_TOKEN_A1B2C3D4E5F6}"',
+        "token: Identifier42",
+        "machine learning login form password reset",
+        "the default login jane password hunter2",
+        "machine a.example.com login jane password your-password",
+        "curl -u user:password https://example.com",
+        "curl -u jane:$PASSWORD https://example.com",
+        "curl -u jane https://example.com:8443/path",
+        "curl -s https://example.com && docker run -u 1000:1000 image",
+        "git push -u origin feature:main",
+        "4111.1111.1111.1112",
+        "1.4111.1111.1111.1111",
+        "4111.1111-1111.1111",
         "a short thing",
         "",
     ],
@@ -177,6 +212,11 @@ def test_what_one_rule_found_no_other_finds_again() -> None:
         ("\ufeffjane@example.com", "email", "jane@example.com"),
         ("İ" * 40 + " password: hunter2", "password", "hunter2"),
         ("\u200b\u200bx 😀 4111111111111111\u0331!", "card", "4111111111111111\u0331"),
+        ("\x1b[31mAKIA" + "A1B2" * 4 + "\x1b[0m.", "key", "AKIA" + "A1B2" * 4),
+        ("AKIA\x1b[01;31m\x1b[K" + "A1B2" * 4 + "\x1b[m\x1b[K", "key", "AKIA\x1b[01;31m\x1b[K" + "A1B2" * 4),
+        ("\\u001b[38;5;208mAKIA" + "A1\\x1b[0mB2" + "A1B2" * 3, "key", "AKIA" + "A1\\x1b[0mB2" + "A1B2" * 3),
+        ("4111\x1b[1m1111\x1b[0m1111\x1b[1m1111\x1b[0m", "card", "4111\x1b[1m1111\x1b[0m1111\x1b[1m1111"),
+        ("\x1b]8;;http://jane:hunter2@example.com/\x07", "password", "hunter2"),
     ],
 )
 def test_look_alike_and_invisible_characters_hide_nothing(text: str, kind: str, value: str) -> None:
@@ -191,6 +231,11 @@ def test_the_worst_texts_come_to_an_end_with_findings_in_place(piece: str) -> No
     assert found == sorted(found)
     assert all(one.end <= other.start for one, other in pairwise(found))
     assert all(0 <= one.start < one.end <= len(text) for one in found)
+
+
+def test_only_what_cannot_be_seen_is_left_out() -> None:
+    text = "".join(map(chr, range(0x20, 0x250))) + "\u03b9\u0399 \\u001 \\x1bc \\e \x1b]0;title\x07"
+    assert Page(text).text == text.replace("\u00ad", "").replace("\u00a0", " ").replace("\u0130", "I")
 
 
 def test_past_so_many_candidates_the_library_is_not_asked_any_more() -> None:

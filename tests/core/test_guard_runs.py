@@ -16,8 +16,12 @@ from agentcore.events import Compacted, Done, NumberedEvent, ToolEnd, ToolOutput
 from agentcore.guard.guard import WITHHELD
 from agentcore.guard.scanning import Finding
 from agentcore.messages import Text
-from agentcore.ports import Outcome, Tool, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, Tool, ToolRoom, ToolSpec
 from agentcore.session import Submission
+from agentcore.sessions.fold import fold
+from agentcore.sessions.listing import Listing
+from agentcore.sessions.store import project_of
+from agentcore.sessions.waiting import HIDDEN
 from agentcore.tools.catalogue import builtin_tools
 from agentcore.turn import INTERRUPTED
 from server.live import LiveSession
@@ -193,7 +197,7 @@ async def test_what_is_said_to_a_run_that_is_going_on_passes_as_well(tmp_path: P
         assert again.result.stop_reason == "end_turn"
         events = home.events(live)
         assert MAIL not in asked_with(home)
-        assert MAIL not in "".join(one.model_dump_json() for one in events if one.type != "queue_update")
+        assert keeps(events)
         assert [done.stop_reason for done in of_kind(events, Done)] == ["end_turn"]
         messages = [untagged(one.typed_text) for one in of_kind(events, UserMessage)]
         assert messages == ["first", f"write to {TAGGED}"] if mode == "redact" else ["first"]
@@ -244,6 +248,143 @@ async def test_a_note_is_rewritten_and_its_prompt_goes_on(tmp_path: Path, mode: 
         assert sent(home) == [f"<system-note>\n{expected}\n</system-note>", "hello"]
         assert keeps(events)
         await same_after_reload(home, live)
+
+
+# --- what is derived of what people say ---
+
+
+def titles(home: House, live: LiveSession) -> list[str | None]:
+    """As the session, its reader, and the list of all sessions have it."""
+    [path] = (home.root / "data" / "sessions").glob("*/*/journal.jsonl")
+    read, [listed] = fold(path.read_bytes().splitlines()), Listing().summaries([path])
+    return [title and untagged(title) for title in (live.state().title, read.settings.title, listed.title)]
+
+
+@pytest.mark.parametrize(("mode", "title"), [("redact", f"write to {TAGGED}"), ("reject", None)])
+async def test_a_title_is_made_of_what_was_let_through(tmp_path: Path, mode: str, title: str | None) -> None:
+    guarding(tmp_path, mode)
+    async with house(tmp_path) as home:
+        live = await home.session()
+        live.prompt(f"write to {MAIL}\nand more")
+        assert titles(home, live) == [None] * 3
+        await home.until_idle(live)
+        assert titles(home, live) == [title] * 3
+        await home.run(live, "hello")
+        assert titles(home, live) == [title or "hello"] * 3
+        again = await same_after_reload(home, live)
+        assert titles(home, again) == [title or "hello"] * 3
+
+
+async def test_a_prompt_that_a_hook_blocks_gives_no_title(tmp_path: Path) -> None:
+    no = script(tmp_path, "no.py", "import json, sys; sys.exit(2 * ('first' in json.load(sys.stdin)['prompt']))")
+    guarding(tmp_path, "off", hook("UserPromptSubmit", no))
+    async with house(tmp_path) as home:
+        live = await home.session()
+        await home.run(live, "the first")
+        assert titles(home, live) == [None] * 3
+        await home.run(live, "the second")
+        assert titles(home, live) == ["the second"] * 3
+
+
+async def test_without_guard_and_hooks_a_session_has_its_title_at_once(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        live.prompt("hello")
+        assert titles(home, live) == ["hello"] * 3
+        await home.until_idle(live)
+
+
+async def test_a_title_that_a_hook_gives_is_checked(tmp_path: Path) -> None:
+    said = json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "sessionTitle": f"To {MAIL}"}})
+    guarding(tmp_path, "redact", hook("UserPromptSubmit", script(tmp_path, "title.py", f"print({said!r})")))
+    async with house(tmp_path) as home:
+        live = await home.session()
+        events = await home.run(live, "hello")
+        assert titles(home, live) == [f"To {TAGGED}"] * 3
+        assert keeps(events)
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("redact", f"write to {TAGGED}"), ("reject", WITHHELD)])
+async def test_a_queue_shows_no_text_and_one_prompt_of_it_what_was_let_through(
+    tmp_path: Path, mode: str, expected: str
+) -> None:
+    guarding(tmp_path, mode)
+    async with house(tmp_path) as home:
+        live = await home.session()
+        _, gate = await busy(home, live)
+        ids = [live.prompt(text, when_busy="queue").prompt_id for text in (f"write to {MAIL}", f"say {MAIL}")]
+        live.queue.reorder(list(reversed(ids)))
+        live.queue.edit(ids[0], f"write to {MAIL}")
+        hidden = [(one.text, one.is_cut) for one in live.snapshot().queue]
+        assert hidden == [(HIDDEN, True)] * 2
+        assert untagged(await live.agent.looked_at(live.queue.get(ids[0]).text)) == expected
+        told = len(notices(home.events(live), "guard_found"))
+        assert told == 0
+        gate.set()
+        await home.until_idle(live)
+        assert keeps(home.events(live))
+        again = await same_after_reload(home, live)
+        assert again.state().queued_prompts == 0
+
+
+# --- what a context begins with ---
+
+KEY = "ghp_" + "a1B2" * 9
+
+
+def surround(root: Path) -> None:
+    """The address and a key in all that a context begins with; beside each of them something harmless."""
+    written = {
+        "work/AGENTS.md": f"Ask {MAIL} or @{MAIL}\nKey {KEY}",
+        "config/AGENTS.md": "Be brief.",
+        "home/.claude/skills/mine/SKILL.md": f"---\ndescription: Mail {MAIL}\n---\nx",
+        "home/.claude/skills/other/SKILL.md": "---\ndescription: Another way\n---\nx",
+    }
+    for name, text in written.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_a_context_begins_with_is_checked(tmp_path: Path, mode: str) -> None:
+    guarding(tmp_path, mode)
+    async with house(tmp_path) as home:
+        surround(tmp_path)
+        live = await home.session(system_append=f"Answer {MAIL}.", mode="yolo")
+        notes = tmp_path / "data" / "memory" / project_of(live.agent.cwd) / "MEMORY.md"
+        notes.parent.mkdir(parents=True)
+        notes.write_text(f"- The owner is {MAIL}\n")
+        events = await home.run(live, "go")
+        system = untagged(home.provider.requests[-1].system)
+        assert (MAIL in system, KEY in system, keeps(events)) == (False, False, True)
+        assert [json.loads(line)["type"] for line in journal(tmp_path)] == ["meta"]  # the settings as they were given
+        assert "Be brief." in system
+        assert "- other: Another way" in system
+        shown = ("owner is", "- mine: Mail", f"Answer {TAGGED}.", f"Ask {TAGGED} or")
+        assert [words in system for words in shown] == [mode == "redact"] * len(shown)
+        assert system.count(WITHHELD) == (0 if mode == "redact" else 4)
+        assert len(notices(events, "guard_found")) == 1
+        home.provider.script(say("Done."))
+        await home.run(live, "go on")
+        assert untagged(home.provider.requests[-1].system) == system
+
+
+async def test_a_run_that_goes_on_says_nothing_of_files_that_it_does_not_show(tmp_path: Path) -> None:
+    guarding(tmp_path, "redact")
+    async with house(tmp_path) as home:
+        live = await home.session()
+        live.prompt("go")
+        home.provider.script(use(call("bash", command="make")))
+        await home.until_asked(live)
+        name = live.id
+        live.finish()  # as a SIGKILL would leave it
+    (tmp_path / "work" / "AGENTS.md").write_text(f"Ask {MAIL}.")
+    async with house(tmp_path) as home:
+        again = await home.reload(name)
+        again.answer(again.requests.open[0].request_id, AnswerBody(allow=False))
+        await home.until_idle(again)
+        assert len(home.provider.requests) == 1
+        assert notices(home.events(again), "guard_found") == []
 
 
 # --- what tools say ---

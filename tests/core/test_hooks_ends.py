@@ -135,21 +135,69 @@ def notifying(root: Path, **more: list[dict[str, object]]) -> None:
 IDLE = ("idle_prompt", "The run has ended: the session waits for your next prompt")
 
 
-async def test_a_person_is_notified_when_nothing_is_next_and_not_between_runs(tmp_path: Path) -> None:
-    notifying(tmp_path)
-    async with house(tmp_path) as home:
+async def test_a_person_is_notified_when_nothing_was_next_for_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
         live = await home.session()
-        opens = anyio.Event()
-        home.provider.script(Turn(opens=opens), say("two"), say("three"))
+        heard = list[tuple[str, str]]()
+        monkeypatch.setattr(
+            type(live.agent.hooks), "notify", lambda hooks, kind, message: heard.append((kind, message))
+        )
+
+        def after(seconds: float) -> int:
+            """How often a person was told by then."""
+            clock.time += seconds
+            home.hub.tidy()
+            return len(heard)
+
+        opens, holds = anyio.Event(), anyio.Event()
+        home.provider.script(Turn(opens=opens), say("two"), say("three"), Turn(opens=holds))
+        assert after(100) == 0  # nothing was said in it yet
         live.prompt("first")
         live.prompt("second", when_busy="queue")
         opens.set()
         await home.until_idle(live)
-        await until(lambda: logged(tmp_path))
-        live.prompt("third")
+        assert after(59) == 0
+        live.prompt("third")  # in time: the minute begins anew
         await home.until_idle(live)
-        await until(lambda: len(logged(tmp_path)) >= 2)
-    assert notified(tmp_path) == [IDLE, IDLE]
+        assert [after(59), after(1), after(100)] == [0, 1, 1]
+        live.prompt("fourth")
+        assert after(100) == 1
+        holds.set()
+        await home.until_idle(live)
+        assert after(60) == 2
+    assert heard == [IDLE, IDLE]
+
+
+async def test_who_cancels_a_suspended_run_is_not_called_for_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.session(unattended="defer")
+        heard = list[str]()
+        monkeypatch.setattr(type(live.agent.hooks), "notify", lambda hooks, kind, message: heard.append(kind))
+        home.provider.script(say("one"), use(call("bash", command="touch made")))
+        await home.run(live, "go")
+        await home.run(live, "ask me")
+        live.cancel()
+        clock.time += 100
+        home.hub.tidy()
+        assert "idle_prompt" not in heard
+
+
+async def test_a_notification_hook_reads_why_a_person_is_needed(tmp_path: Path) -> None:
+    notifying(tmp_path)
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.session()
+        await home.run(live, "go")
+        clock.time += 60
+        home.hub.tidy()
+        await until(lambda: logged(tmp_path))
+    assert notified(tmp_path) == [IDLE]
 
 
 @pytest.mark.parametrize(
@@ -166,12 +214,15 @@ async def test_only_a_person_who_is_really_asked_is_notified(
     allow = own("PermissionRequest", decision={"behavior": "allow"})
     hook = says(tmp_path, "allow.py", allow if is_answered else {})
     settings(tmp_path, PermissionRequest=[{"command": hook}])
-    async with house(tmp_path) as home:
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
         live = await home.session(unattended=unattended)
         heard = list[str]()
         monkeypatch.setattr(type(live.agent.hooks), "notify", lambda hooks, kind, message: heard.append(kind))
         home.provider.script(use(call("bash", command="touch made")), say("ok"))
         await home.run(live, "go", answers=[AnswerBody(allow=True)])
+        clock.time += 60
+        home.hub.tidy()
         assert heard == told
 
 

@@ -11,16 +11,21 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
+from agentcore.confined import TooMuch
 from agentcore.errors import Unprocessable
 from agentcore.events import Notice
+from agentcore.hooks import searching
 from agentcore.hooks.asker import HookedAsker
 from agentcore.hooks.payloads import Now
 from agentcore.hooks.reading import handlers_of, read_hooks
 from agentcore.hooks.room import HookRoom, Scene
+from agentcore.hooks.searching import Searches
 from agentcore.hooks.session import SessionHooks
 from agentcore.messages import ToolCall
 from agentcore.origin import Origin
-from agentcore.ports import UNHOOKED, Answer, Ask, BeforeCall, EndedRun, Heard, HookSays, Later, Outcome
+from agentcore.ports.hooks import BeforeCall, EndedRun, Heard
+from agentcore.ports.permission import UNHOOKED, Answer, Ask, HookSays, Later
+from agentcore.ports.tools import Outcome
 from tests.core.test_tools_bash import appeared, gone
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +119,43 @@ async def test_what_comes_with_a_repository_runs_only_as_it_was_approved(stage: 
     changed = stage.hooks((SHARED, on("Stop", "echo ran >> runs; evil")))
     assert await changed.stopping("", is_continued=False) == Heard()
     assert (stage.cwd / "runs").read_text() == "ran\n"
+
+
+ENDLESS = "^(?:" + "|".join(rf"\w(?=.{{0,{at}}})" for at in range(50)) + ")+!"
+"""Python's `re` takes minutes for a word."""
+
+
+async def test_the_matcher_of_what_nobody_approved_is_not_even_searched(stage: Stage) -> None:
+    hooks = stage.hooks((SHARED, on("SessionStart", "touch ran", matcher=ENDLESS)))
+    hooks.room._searches = Searches()
+    assert await hooks.session_started("startup") == Heard()
+    assert (hooks.room._searches._known, stage.notices) == ({}, [])
+
+
+class Endless:
+    """Stands for a process that was ended."""
+
+    async def run(self, data: bytes) -> bytes:
+        raise TooMuch
+
+
+async def test_a_matcher_that_takes_too_long_matches_with_a_notice(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_SEARCHES", Endless())
+    await stage.hooks((MINE, on("SessionStart", "touch ran", matcher=ENDLESS))).session_started("startup")
+    assert (stage.cwd / "ran").exists()
+    [(code, text)] = stage.told()
+    assert (code, "too long" in text) == ("hook_failed", True)
+
+
+@pytest.mark.parametrize(("matcher", "has_run"), [(r"^(\w*_)*bash$", True), (r"^(\w*_)+bash$", False)])
+async def test_a_matcher_that_is_searched_elsewhere_chooses_all_the_same(
+    stage: Stage, matcher: str, has_run: bool
+) -> None:
+    await stage.hooks((MINE, on("PreToolUse", "touch ran", matcher=matcher))).before_call(BASH)
+    assert (stage.cwd / "ran").exists() is has_run
+    assert stage.notices == []
 
 
 @pytest.mark.parametrize(("is_about", "has_run"), [(True, True), (False, False), (None, True)])

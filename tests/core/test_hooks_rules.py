@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 
+from agentcore.confined import Bounds, Confinement
+from agentcore.hooks import searching
 from agentcore.hooks.handlers import BrokenAction, CommandAction, HttpAction
 from agentcore.hooks.matching import names_of_tool, parse_matcher
 from agentcore.hooks.moments import MOMENTS
 from agentcore.hooks.output import SILENT, Permission, Said, failed, read_answered, read_printed
-from agentcore.hooks.payloads import Now, common, of_call, of_question, text_of_response
+from agentcore.hooks.payloads import Now, common, of_call, of_question, response, text_of_response
 from agentcore.hooks.reading import HookFile, handlers_of, read_hooks
+from agentcore.hooks.searching import Searches
 from agentcore.messages import ToolCall
 from agentcore.origin import Origin
-from agentcore.ports import Ask
+from agentcore.ports.permission import Ask
 
 MINE = Origin("settings.toml")
 SHARED = Origin(".claude/settings.json", Path("/project"), is_shared=True)
@@ -22,6 +25,7 @@ SHARED = Origin(".claude/settings.json", Path("/project"), is_shared=True)
 # --- matchers -----------------------------------------------------------------------------------------------------
 
 BASH, WRITE, TASK = names_of_tool("bash"), names_of_tool("write"), names_of_tool("task")
+MULTI_EDIT = names_of_tool("multi_edit")
 MEMORY = names_of_tool("mcp__memory__create-entities")
 
 
@@ -37,6 +41,10 @@ MEMORY = names_of_tool("mcp__memory__create-entities")
         ("Edit, Write", WRITE, True),
         ("Edit | Write", WRITE, True),
         ("Edit|MultiEdit", WRITE, False),
+        ("Edit|Write", MULTI_EDIT, True),
+        ("MultiEdit", MULTI_EDIT, True),
+        ("^Edit$", MULTI_EDIT, True),
+        ("Write", MULTI_EDIT, False),
         ("Agent", TASK, True),
         ("Task", TASK, True),
         ("task", TASK, True),
@@ -67,9 +75,60 @@ def test_a_matcher_that_cannot_be_used_is_refused(matcher: str) -> None:
         parse_matcher(matcher)
 
 
+ENDLESS = "^(?:" + "|".join(rf"\w(?=.{{0,{at}}})" for at in range(50)) + ")+!"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ENDLESS,
+        r"^(?:(?:(?:\w*)*)*)*!",
+        r"(?:|)" * 100 + "!",
+        r"(?:a|a)" * 60 + "!",
+        r"\(?" * 100 + "!",
+        "a?" * 40 + "!",
+        ".*" * 9 + "!",
+        "(?x)^ (a|b) *!",
+        "(a)(?#)*!",
+        "(?i-x:(a)(b)+)",
+        r"(\w+)+$",
+        r"(?:\w{1,99}){1,99}!",
+    ],
+)
+def test_what_may_search_for_ever_is_not_searched_here(pattern: str) -> None:
+    matcher = parse_matcher(pattern)
+    assert not matcher.ends_soon(("mcp__memory__create-entities",))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "mcp__.*",
+        "mcp__.*__create.*",
+        "^(?!mcp__).*",
+        "^(Edit|Write|MultiEdit)$",
+        r"^mcp__(github|gitlab)__(get|list)_.*",
+    ],
+)
+def test_what_people_write_is_searched_here(pattern: str) -> None:
+    assert parse_matcher(pattern).ends_soon(MEMORY)
+
+
+@pytest.mark.anyio
+async def test_a_search_in_a_process_of_its_own_finds_the_same_and_comes_to_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searching, "_SEARCHES", Confinement(f"{searching.__name__}:found", Bounds(2**28, 1, 60.0)))
+    searches = Searches()
+    assert await searches.find(r"^(?:\w+__)+create", "MCP__memory__create") is True
+    assert await searches.find(r"^(?:\w+__)+create$", "mcp__memory__create-entities") is False
+    assert await searches.find(ENDLESS, "startup-and-more-than-that") is None
+
+
 # --- what a hook said ---------------------------------------------------------------------------------------------
 
 PRE = '{"hookSpecificOutput":{"hookEventName":"PreToolUse",%s}}'
+START = '{"hookSpecificOutput":{"hookEventName":"SessionStart",%s}}'
 POST = '{"hookSpecificOutput":{"hookEventName":"PostToolUse",%s}}'
 ASK = '{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":%s}}'
 OTHER = "printed a `hookSpecificOutput` whose `hookEventName` is not PreToolUse: it is ignored"
@@ -111,6 +170,22 @@ OTHER = "printed a `hookSpecificOutput` whose `hookEventName` is not PreToolUse:
         ("Stop", 0, '{"decision":"block","reason":"tests"}', "", Said(blocked="tests")),
         ("Stop", 0, '{"decision":"block"}', "", Said(blocked="no reason was given")),
         ("SessionEnd", 0, '{"decision":"block","reason":"x"}', "", SILENT),
+        # SessionStart
+        (
+            "SessionStart",
+            0,
+            START % '"additionalContext":"c","initialUserMessage":"hi","reloadSkills":true,"watchPaths":["a"]',
+            "",
+            Said(
+                context="c",
+                problems=(
+                    "printed `initialUserMessage`, which has no effect here",
+                    "printed `reloadSkills`, which has no effect here",
+                    "printed `watchPaths`, which has no effect here",
+                ),
+            ),
+        ),
+        ("SessionStart", 0, START % '"reloadSkills":false,"watchPaths":[]', "", SILENT),
         # PreToolUse
         (
             "PreToolUse",
@@ -260,6 +335,26 @@ def test_tools_and_paths_are_told_as_scripts_expect_them(
     assert told == {"tool_name": tool, "native_tool_name": name, "tool_input": read, "tool_use_id": "c"}
 
 
+@pytest.mark.parametrize(
+    ("output", "stdout"),
+    [
+        ("fine\n[exit code 0]", "fine"),
+        ("(no output)\n[exit code 1]", ""),
+        ("a\n\nb\n[ended by SIGKILL]", "a\n\nb"),
+        ("a\n[ended by signal 99]", "a"),
+        ("a\n[timed out after 100 ms and was ended]", "a"),
+        ('a\n[exit code 0]\n\n<hook-context event="PreToolUse">\nmind it\n</hook-context>', "a"),
+        ("[exit code 0]\n[exit code 2]", "[exit code 0]"),
+        ("a\n[exit code 0]\nb\n[exit code 0]", "a\n[exit code 0]\nb"),
+        ("a\n[exit code 1]\n[the sandbox kept it from the network]", "a"),
+        ("cut off", "cut off"),
+    ],
+)
+def test_stdout_is_what_a_command_printed_and_output_all_that_is_told_of_it(output: str, stdout: str) -> None:
+    told = response(ToolCall(id="c", name="bash", input={"command": "x"}), output, is_error=False, cwd=CWD)
+    assert (told["output"], told["stdout"]) == (output, stdout)
+
+
 def test_suggested_rules_are_told_as_what_would_be_added() -> None:
     call = ToolCall(id="c", name="bash", input={"command": "git status"})
     question = Ask("tool", call, "0" * 64, ("why",), ("Bash(git status:*)", "Bash"))
@@ -312,10 +407,26 @@ def test_an_address_is_read_whole() -> None:
         ({"hooks": {"Stop": [7]}}, "hooks.Stop[0]: must be a table with a list `hooks`. It is left out."),
         ({"hooks": {"Stop": [COMMAND]}}, "hooks.Stop[0]: must be a table with a list `hooks`. It is left out."),
         (one("Stop", 7), "hooks.Stop[0].hooks[0]: must be a table with a `type`. It is left out."),
-        (one("Stop", {}), "hooks.Stop[0].hooks[0]: `type` must be `command` or `http`. It is left out."),
         (
-            one("Stop", {"type": "prompt", "prompt": "?"}),
-            "hooks.Stop[0].hooks[0]: handlers of type `prompt` are not supported yet. It is left out.",
+            one("Stop", {}),
+            "hooks.Stop[0].hooks[0]: `type` must be `command`, `http`, `prompt` or `mcp_tool`. It is left out.",
+        ),
+        (
+            one("Stop", {"type": "agent", "prompt": "?"}),
+            "hooks.Stop[0].hooks[0]: handlers of type `agent` are not supported yet. It is left out.",
+        ),
+        (
+            one("SessionEnd", {"type": "prompt", "prompt": "?"}),
+            "hooks.SessionEnd[0].hooks[0]: handlers of type `prompt` work where a no means something. It is left out.",
+        ),
+        (one("Stop", {"type": "prompt"}), "hooks.Stop[0].hooks[0]: `prompt` is missing. It is left out."),
+        (
+            one("Stop", {"type": "mcp_tool", "server": "s"}),
+            "hooks.Stop[0].hooks[0]: `tool` is missing. It is left out.",
+        ),
+        (
+            one("Stop", {"type": "mcp_tool", "server": "s", "tool": "t", "input": []}),
+            "hooks.Stop[0].hooks[0]: `input` must be a table. It is left out.",
         ),
         (one("Stop", {"type": "command"}), "hooks.Stop[0].hooks[0]: `command` is missing. It is left out."),
         (
@@ -354,7 +465,11 @@ def test_what_is_broken_is_named_and_left_out(settings: dict[str, Any], problem:
     ("written", "problem"),
     [
         ({**COMMAND, "timeot": 5}, "`timeot` is not known; did you mean `timeout`? It has no effect."),
-        ({**COMMAND, "asyncRewake": True}, "`asyncRewake` is not supported: it runs as with `async`."),
+        ({**COMMAND, "once": True}, "`once` has no effect here: it counts in the head of a skill."),
+        (
+            {**COMMAND, "asyncRewake": True},
+            "`asyncRewake` wakes nobody here: what it says with exit code 2 is told with the next prompt.",
+        ),
         ({**COMMAND, "fail_closed": True}, "`fail_closed` has no effect here: nothing is let through at this event."),
     ],
 )

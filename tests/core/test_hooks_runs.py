@@ -15,6 +15,7 @@ from agentcore.events import (
     Compacted,
     Done,
     Error,
+    ModelStart,
     Notice,
     NumberedEvent,
     PermissionRequest,
@@ -24,9 +25,10 @@ from agentcore.events import (
     UserMessage,
 )
 from agentcore.messages import Text
+from agentcore.ports.models import TextPart
 from server.live import LiveSession
 from server.schemas import AnswerBody
-from tests.fakes import House, call, house, say, use
+from tests.fakes import House, Turn, call, house, say, use
 
 pytestmark = pytest.mark.anyio
 Kind = TypeVar("Kind", bound=NumberedEvent)
@@ -193,7 +195,8 @@ async def test_a_logger_reads_the_documented_fields_of_every_moment(tmp_path: Pa
         assert {key: one[key] for key in common} == common
         assert Path(one["transcript_path"]).name == "journal.jsonl"
     by_event = {one["hook_event_name"]: one for one in read}
-    assert by_event["SessionStart"]["source"] == "startup"
+    start = by_event["SessionStart"]
+    assert (start["source"], start["model"]) == ("startup", "scripted/fake")
     assert by_event["UserPromptSubmit"]["prompt"] == "go"
     after = by_event["PostToolUse"]
     assert (after["tool_name"], after["native_tool_name"], after["tool_use_id"]) == ("Write", "write", "c1")
@@ -543,6 +546,106 @@ async def test_what_the_user_says_meanwhile_goes_before_a_stop_hook(tmp_path: Pa
         held.set()
         await home.until_idle(live)
     assert [one["last_assistant_message"] for one in logged(tmp_path)] == ["second"]
+
+
+async def test_a_crash_does_not_let_stop_hooks_send_the_model_on_more_often(tmp_path: Path) -> None:
+    settings(tmp_path, Stop=[{"command": says(tmp_path, "stop.py", {"decision": "block", "reason": "More."})}])
+    async with house(tmp_path) as home:
+        live = await home.session()
+        opens = anyio.Event()
+        home.provider.script(say("1"), say("2"), say("3"), Turn(opens=opens))
+        live.prompt("go")
+        with anyio.fail_after(20):
+            while len(home.provider.requests) < 4:  # noqa: ASYNC110 - a request is no event
+                await anyio.sleep(0.001)
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        home.provider.script(*[say("x") for _ in range(6)])
+        live.resume_run()
+        with anyio.fail_after(20):
+            while live.is_busy:  # noqa: ASYNC110 - of real processes
+                await anyio.sleep(0.001)
+        sent = [event for event in of_kind(home.events(live), UserMessage) if event.source == "hook"]
+        assert (len(sent), len(home.provider.requests)) == (2, 3)
+        assert len(notices(home.events(live), "stop_hook_overruled")) == 1
+        home.provider.script(say("y"))
+        with anyio.fail_after(20):
+            live.prompt("again")
+            while live.is_busy:  # noqa: ASYNC110 - of real processes
+                await anyio.sleep(0.001)
+        assert len(home.provider.requests) == 3 + 6
+
+
+async def steered(home: House, first: str) -> tuple[LiveSession, list[NumberedEvent]]:
+    """A run with this prompt, to which `first, then left` is said while its model answers."""
+    live = await home.session()
+    opens = anyio.Event()
+    home.provider.script(Turn([TextPart("One.")], [Text(text="One.")], opens=opens), say("Two."))
+    live.prompt(first)
+    await home.until(live, ModelStart)
+    live.prompt("the branch, then left", when_busy="steer")
+    opens.set()
+    with anyio.fail_after(20):
+        while live.is_busy:  # noqa: ASYNC110 - of real processes
+            await anyio.sleep(0.001)
+    return live, home.events(live)
+
+
+async def test_what_steers_a_run_is_heard_as_its_prompt_is(tmp_path: Path) -> None:
+    settings(tmp_path, UserPromptSubmit=[{"command": script(tmp_path, "context.py", CONTEXT)}])
+    async with house(tmp_path) as home:
+        live, events = await steered(home, "go")
+        assert told(home) == [
+            '<hook-context event="UserPromptSubmit">\nThe branch is main.\n</hook-context>',
+            "the branch, then left",
+        ]
+        assert [event.typed_text for event in of_kind(events, UserMessage)] == ["go", "the branch, then left"]
+        await same_after_reload(home, live)
+
+
+BLOCKS_LEFT = """
+import json, sys
+if "left" in json.load(sys.stdin)["prompt"]:
+    print("not left", file=sys.stderr)
+    sys.exit(2)
+"""
+
+
+async def test_what_steers_a_run_and_is_blocked_reaches_no_model_and_the_run_ends_as_it_would(tmp_path: Path) -> None:
+    settings(tmp_path, UserPromptSubmit=[{"command": script(tmp_path, "block.py", BLOCKS_LEFT)}])
+    async with house(tmp_path) as home:
+        live, events = await steered(home, "go")
+        assert notices(events, "prompt_blocked") == ["A hook blocked the prompt: not left"]
+        [done] = of_kind(events, Done)
+        assert (done.stop_reason, done.text, len(home.provider.requests)) == ("end_turn", "One.", 1)
+        assert len(live.queue) == 0
+        assert "left" not in str(live.agent.history.transcript.messages)
+
+
+async def test_what_steers_a_run_and_is_to_stop_it_stops_it(tmp_path: Path) -> None:
+    halts = BLOCKS_LEFT.replace("sys.exit(2)", 'print(json.dumps({"continue": False}))')
+    settings(tmp_path, UserPromptSubmit=[{"command": script(tmp_path, "halt.py", halts)}])
+    async with house(tmp_path) as home:
+        _, events = await steered(home, "go")
+        assert of_kind(events, Done)[0].stop_reason == "hook_stopped"
+        assert len(home.provider.requests) == 1
+
+
+async def test_what_an_async_hook_says_with_exit_code_2_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+    line = script(tmp_path, "late.sh", "#!/bin/bash\necho 'The build is broken.' >&2\nexit 2\n")
+    settings(tmp_path, PostToolUse=[{"command": line, "asyncRewake": True}])
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(use(call("ls")), say("Done."), say("I see."))
+        events = await home.run(live, "go")
+        with anyio.fail_after(10):
+            while not live.agent.history.notes:  # noqa: ASYNC110 - a note is no event
+                await anyio.sleep(0.001)
+        await home.run(live, "and?")
+        assert "The build is broken." in told(home)[0]
+        assert told(home)[1] == "and?"
+        assert notices(events, "hook_failed") == []
+        await same_after_reload(home, live)
 
 
 @pytest.mark.parametrize("how", ["end_turn", "interrupted", "error"])

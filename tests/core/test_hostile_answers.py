@@ -19,7 +19,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Message, Text, Thinking, ToolCall
-from agentcore.ports import Finished, ModelRequest, Provider
+from agentcore.ports.models import Finished, ModelRequest, Provider
 from agentcore.providers import answers, faults, growing, http
 from agentcore.providers.anthropic import provider as anthropic_provider
 from agentcore.providers.catalogue import cost_usd

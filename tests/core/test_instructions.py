@@ -319,6 +319,6 @@ def test_the_parts_of_the_system_prompt_come_in_a_fixed_order(places: Places) ->
         memory="About this project:\n- Tests run with make.",
     )
     bare = system_prompt(places.cwd, 0.0)
-    assert system_prompt(places.cwd, 0.0, "Answer in French.", said) == bare + GOLDEN
+    assert system_prompt(places.cwd, 0.0, replace(said, append="Answer in French.")) == bare + GOLDEN
     assert bare.endswith(f"Working directory: {places.cwd}\nPlatform: linux\nDate: 1970-01-01\n")
-    assert system_prompt(places.cwd, 0.0, None, Said()) == bare
+    assert system_prompt(places.cwd, 0.0, Said()) == bare

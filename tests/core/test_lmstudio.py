@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from agentcore.messages import Message, Text
-from agentcore.ports import Finished, ModelRequest, TextPart
+from agentcore.ports.models import Finished, ModelRequest, TextPart
 from agentcore.providers.compatible import provider as compatible
 from agentcore.providers.compatible.provider import CompatibleProvider
 from agentcore.providers.endpoint import Endpoint

@@ -24,7 +24,7 @@ from agentcore.lsp.documents import MAX_OPEN
 from agentcore.lsp.known import LanguageSetup
 from agentcore.lsp.room import AGAIN_S, IDLE_S, LanguageServers
 from agentcore.lsp.supervisor import MAX_CRASHES, RAN_WELL_S
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 from tests.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

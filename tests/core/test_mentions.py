@@ -58,7 +58,7 @@ class Bench:
         ("@dir@2x.png", [Mention("dir")]),
         ("me@example.com", []),
         ("a/@b.txt", []),
-        ("@server:resource://x", []),
+        ("@server:resource://x", [Mention("resource://x", server="server")]),
         ("@", []),
         ("@ a.txt", []),
         ('@""', []),

@@ -12,7 +12,7 @@ import pytest
 from agentcore.errors import RETRYABLE, ProviderError, ProviderErrorKind
 from agentcore.events import NumberedEvent
 from agentcore.messages import Text, Thinking
-from agentcore.ports import StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.models import StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.retry import COOL_DOWN_S, Patience
 from agentcore.usage import Usage
 from server.live import LiveSession
@@ -147,7 +147,7 @@ async def test_the_state_tells_of_a_wait_only_while_it_lasts(tmp_path: Path) -> 
         tale.a.script(fails(), Turn(holds=anyio.Event()))
         live.prompt("go")
         await tale.a.streaming.wait()
-        assert (tale.pause.waited, live.state().waiting_for) == ([0.5], None)
+        assert (tale.pause.waited, live.state().waiting_for) == ([0.5], "model")
 
 
 async def test_waits_are_for_display_and_leave_no_line_in_the_journal(tmp_path: Path) -> None:

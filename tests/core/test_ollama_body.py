@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentcore.messages import Block, Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import Finished, ModelRequest, ToolDefinition
+from agentcore.ports.models import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.ollama.body import encode_body
 from agentcore.providers.ollama.model import UNKNOWN, Model

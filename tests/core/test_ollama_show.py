@@ -11,7 +11,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Message, Text
-from agentcore.ports import Finished, ModelRequest, ToolDefinition
+from agentcore.ports.models import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.endpoint import Endpoint, Key
 from agentcore.providers.ollama import provider as module
 from agentcore.providers.ollama.model import UNKNOWN, WINDOW_TOKENS, Model, read_model

@@ -9,7 +9,7 @@ import pytest
 from agentcore.caps import MAX_INPUT_DEPTH
 from agentcore.errors import ProviderError
 from agentcore.messages import Text, Thinking, ToolCall
-from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.models import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.faults import Faults
 from agentcore.providers.ollama.provider import OllamaProvider

@@ -12,7 +12,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import Finished, ModelRequest, ToolDefinition
+from agentcore.ports.models import Finished, ModelRequest, ToolDefinition
 from agentcore.providers.endpoint import Endpoint, Key
 from agentcore.providers.ids import wire_id
 from agentcore.providers.openai.body import encode_body

@@ -6,11 +6,15 @@ import anyio
 import pytest
 
 from agentcore.errors import Unprocessable
+from agentcore.sandbox import choosing
+from agentcore.sandbox.choosing import NoSandbox
 from agentcore.settings.private import project_file, user_file
 from agentcore.settings.standing import read_standing
+from server.live import LiveSession
 from server.problems import Problem
+from server.requests import Granted
 from server.schemas import AnswerBody
-from tests.fakes import FakeClock, call, house, kinds, say, use
+from tests.fakes import FakeClock, House, call, house, kinds, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +39,8 @@ BAD_ANSWERS = [
     (AnswerBody(allow=True, digest="0" * 64), "stale_request"),
     (AnswerBody(allow=True, always=True, scope="once"), "bad_request"),
     (AnswerBody(allow=False, always=True), "bad_request"),
+    (AnswerBody(allow=True, expires_in_s=5), "bad_request"),
+    (AnswerBody(allow=True, scope="once", expires_in_s=5), "bad_request"),
     (AnswerBody(allow=False, scope="project"), "bad_request"),
     (AnswerBody(allow=True, mode="default"), "bad_request"),
     (AnswerBody(allow=True, answer="yes"), "bad_request"),
@@ -152,6 +158,36 @@ async def test_always_is_written_to_private_settings_and_holds_after_a_restart(t
         assert "permission_request" not in kinds(await home.run(live, "go"))
 
 
+@pytest.mark.parametrize("scope", ["session", "project", "user"])
+async def test_a_grant_ends_when_it_was_said_to_end_also_after_a_restart(tmp_path: Path, scope: str) -> None:
+    clock = FakeClock()
+    expires_at = clock.now() + 60
+
+    async def runs_unasked(home: House, live: LiveSession) -> bool:
+        home.provider.script(use(ECHO), say("Ran."))
+        return "permission_request" not in kinds(await home.run(live, "go", [AnswerBody(allow=False)]))
+
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.session()
+        home.provider.script(use(ECHO), say("Ran."))
+        await home.run(live, "go", [AnswerBody.model_validate({"allow": True, "scope": scope, "expires_in_s": 60})])
+        if scope != "session":
+            await home.app.persist(live.agent, "Bash(echo hi)", for_user=scope == "user", expires_at=expires_at)
+        assert await runs_unasked(home, live)
+        assert [rule.expires_at for rule in live.agent.rules()] == [expires_at]
+    clock.time += 59
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.reload(live.id)
+        assert await runs_unasked(home, live)
+        assert [rule.expires_at for rule in live.agent.rules()] == [expires_at]
+        clock.time += 1
+        assert live.agent.rules() == ()
+        assert await home.app.standing_rules() == []
+        assert not await runs_unasked(home, live)
+    async with house(tmp_path, clock=clock) as home:
+        assert not await runs_unasked(home, await home.reload(live.id))
+
+
 async def test_approving_a_plan_leaves_plan_mode_and_denying_keeps_it(tmp_path: Path) -> None:
     plan = call("exit_plan_mode", plan="1. Look. 2. Change.")
     async with house(tmp_path) as home:
@@ -176,12 +212,20 @@ async def test_an_empty_plan_is_refused_without_asking(tmp_path: Path) -> None:
     assert "permission_request" not in kinds(events)
 
 
-async def test_plan_mode_cannot_write_through_the_shell(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_confined", [True, False])
+async def test_plan_mode_cannot_write_through_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_confined: bool
+) -> None:
+    """Confined, a command may be allowed, and finds that it cannot write; else it does not even begin."""
+    if not is_confined:
+        monkeypatch.setattr(choosing, "for_this_system", lambda: NoSandbox("There is none here."))
     async with house(tmp_path) as home:
         live = await home.session(mode="plan")
+        if is_confined and not home.app.sandbox.is_available:
+            pytest.skip(f"the sandbox cannot run here: {home.app.sandbox.why_not}")
         home.provider.script(use(call("bash", command="touch written")), say("Not now."))
-        events = await home.run(live, "plan it")
-    assert "tool_start" not in kinds(events)
+        events = await home.run(live, "plan it", [AnswerBody(allow=True)])
+    assert ("tool_start" in kinds(events)) is is_confined
     assert not (tmp_path / "work" / "written").exists()
 
 
@@ -231,7 +275,7 @@ async def test_always_covers_what_ran_and_not_what_was_replaced(tmp_path: Path) 
         live.prompt("go")
         request = await home.until_asked(live)
         rule = live.answer(request.request_id, AnswerBody(allow=True, scope="session", updated_input={"command": "ls"}))
-        assert rule == "Bash(ls)"
+        assert rule == Granted("Bash(ls)", None)
 
 
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".envrc", "sub/.mcp.json"])
@@ -293,13 +337,16 @@ async def test_a_protected_name_asks_wherever_its_link_leads_at_the_moment(tmp_p
         assert (await home.until_asked(live)).reasons == ("protected: .git/config",)
 
 
-async def test_what_a_rule_forbids_to_read_is_neither_found_nor_attached_nor_mentioned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+async def test_what_a_rule_forbids_to_read_is_neither_found_nor_attached_nor_mentioned(
+    tmp_path: Path, effect: str
+) -> None:
     work, settings = tmp_path / "work", user_file(tmp_path / "config")
     for folder in (work, settings.parent):
         folder.mkdir()
     for name in ("a.txt", "b.secret"):
         (work / name).write_text("needle\n")
-    settings.write_text('[permissions]\ndeny = ["Read(*.secret)"]')
+    settings.write_text(f'[permissions]\n{effect} = ["Read(*.secret)"]')
     async with house(tmp_path) as home:
         live = await home.session()
         home.provider.script(use(call("grep", pattern="needle")), use(call("ls")), say("Done."))
@@ -310,6 +357,39 @@ async def test_what_a_rule_forbids_to_read_is_neither_found_nor_attached_nor_men
         request = repr(home.provider.requests[0].messages)
     assert [event.output for event in events if event.type == "tool_end"] == ["a.txt", "a.txt"]
     assert ("a.txt" in request, "b.secret" in request) == (True, False)
+
+
+@pytest.mark.parametrize("rule", ["Skill(deploy)", "Skill(deploy *)", "Skill(/deploy:*)", "Skill(deploy now)"])
+async def test_a_forbidden_skill_is_not_loaded_by_another_spelling(tmp_path: Path, rule: str) -> None:
+    skill, settings = tmp_path / "work" / ".claude/skills/deploy/SKILL.md", user_file(tmp_path / "config")
+    for file in (skill, settings):
+        file.parent.mkdir(parents=True)
+    skill.write_text("---\ndescription: Deploys.\n---\nPush it all.")
+    settings.write_text(f'[permissions]\ndeny = ["{rule}"]')
+    names = ("deploy", "/deploy", " /deploy")
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        home.provider.script(*(use(call("skill", f"c{name}", name=name)) for name in names), say("Not then."))
+        events = await home.run(live, "go")
+    ends = [event for event in events if event.type == "tool_end"]
+    assert [(end.is_error, "Push it all" in end.output) for end in ends] == [(True, False)] * 3
+
+
+async def test_a_folder_that_a_person_was_asked_about_is_shown_whole(tmp_path: Path) -> None:
+    private, settings = tmp_path / "work" / "private", user_file(tmp_path / "config")
+    for folder in (private, settings.parent):
+        folder.mkdir(parents=True)
+    (private / "a.txt").write_text("needle\n")
+    settings.write_text('[permissions]\nask = ["Read(private/**)", "Read(*.md)"]')
+    (private / "b.md").write_text("needle\n")
+    calls = [call("grep", pattern="needle"), call("grep", "c2", pattern="needle", path="private")]
+    named = call("grep", "c3", pattern="needle", path="private/b.md")
+    async with house(tmp_path) as home:
+        live = await home.session()
+        home.provider.script(*map(use, (*calls, named)), say("Done."))
+        events = await home.run(live, "Look", [AnswerBody(allow=True), AnswerBody(allow=True)])
+    found = [event.output for event in events if event.type == "tool_end"]
+    assert found == ["No matches found.", "private/a.txt", "private/b.md"]
 
 
 @pytest.mark.parametrize("name", [".claude.json", ".claude/.credentials.json", ".ssh/id_ed25519", ".netrc"])

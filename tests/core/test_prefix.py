@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from agentcore.messages import Block, Message, Text, Thinking
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.prefix import NEWER_MESSAGES, encoded_messages, joined, withhold
 
 MANY = 5 * NEWER_MESSAGES

@@ -10,7 +10,7 @@ import pytest
 from agentcore.environment import command_environ
 from agentcore.errors import BadRequest, ProviderError
 from agentcore.messages import Message, Text
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.catalogue import context_window
 from agentcore.providers.registry import ModelStatus, Providers, ProviderStatus

@@ -12,7 +12,7 @@ import pytest
 
 from agentcore.errors import StorageUnavailable
 from agentcore.events import NumberedEvent, SessionUpdated
-from agentcore.ports import TextPart
+from agentcore.ports.models import TextPart
 from agentcore.session import SUBMISSION_KEPT_S, Submission
 from agentcore.sessions import journal
 from agentcore.sessions.submissions import OPEN

@@ -1,6 +1,7 @@
 """Loading a session again: it goes on from wherever its journal says it stood. (Real kills are in `tests/crash`.)"""
 
 import errno
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -9,10 +10,11 @@ import anyio
 import pytest
 
 from agentcore.encoding import head_of
-from agentcore.errors import StorageUnavailable, Unprocessable
+from agentcore.errors import ModeNotAllowed, StorageUnavailable, Unprocessable
 from agentcore.events import EVENTS, SessionUpdated, Status
 from agentcore.leftovers import UNKNOWN_OUTCOME
 from agentcore.messages import ToolResult
+from agentcore.session import Settings
 from server.live import LiveSession
 from server.problems import Problem
 from server.schemas import AnswerBody
@@ -307,6 +309,34 @@ async def test_a_yolo_session_is_in_default_on_a_server_that_does_not_allow_it(t
         home.provider.script(use(call("bash", command="true")))
         live.prompt("go")
         assert (await home.until_asked(live)).tool_name == "bash"
+
+
+@pytest.mark.parametrize(("mode", "key"), [("yolo", "disableBypassPermissionsMode"), ("auto", "disableAutoMode")])
+async def test_no_session_is_in_a_mode_that_the_users_own_file_turns_off(tmp_path: Path, mode: str, key: str) -> None:
+    file = tmp_path / "home" / ".claude" / "settings.json"
+    file.parent.mkdir(parents=True)
+    wanted = Settings.model_validate({"mode": mode})
+    async with house(tmp_path) as home:
+        first = await home.session(mode=mode)
+        file.write_text(json.dumps({"permissions": {key: "disable"}}))
+        await home.session()  # which reads the file anew
+        with pytest.raises(ModeNotAllowed) as refused:
+            home.app.validate(wanted)
+        await home.hub.close(first, "enough")
+        live = await home.reload(first.id)
+        assert live.state().mode == "default"
+    told = [json.loads(line) for line in journal_lines(tmp_path) if b'"mode_not_allowed"' in line]
+    assert [one["text"] for one in told] == [
+        f"Mode {mode} is off by ~/.claude/settings.json: the session is in default."
+    ]
+    assert str(refused.value) == f"Mode {mode} is off: ~/.claude/settings.json turns it off, under `permissions`."
+    async with house(tmp_path) as home:
+        with pytest.raises(ModeNotAllowed):
+            home.app.validate(wanted)
+
+
+def journal_lines(root: Path) -> list[bytes]:
+    return [line for file in (root / "data").rglob("*.jsonl") for line in file.read_bytes().splitlines()]
 
 
 async def test_a_session_of_another_folder_is_refused_and_stays_free(tmp_path: Path) -> None:

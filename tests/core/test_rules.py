@@ -1,5 +1,6 @@
 """Rules as texts and values: what is read, what is held widely, what each form covers, what `always` offers."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from agentcore.permissions.rulebook import Rulebook, read_rules
 from agentcore.permissions.rules import ANY_TOOL, BadRule, Rule, parse_rule, rule_id
 from agentcore.permissions.suggestions import suggested_rules
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import ToolSpec
+from agentcore.ports.tools import ToolSpec
 from agentcore.values import Value
 
 HERE = Origin("settings.toml")
@@ -73,6 +74,8 @@ READ = {
     "LS": Rule("ls", None, HERE),
     "Agent(explore)": Rule("task", "explore", HERE),
     "Task(explore)": Rule("task", "explore", HERE),
+    "Skill(/deploy:*)": Rule("skill", "/deploy:*", HERE),
+    "Skill(args:not now)": Rule("skill", "args:not now", HERE),
     "AskUserQuestion": Rule("ask_user", None, HERE),
     "NotebookEdit": Rule("edit", None, HERE),
     "KillShell": Rule("task_stop", None, HERE),
@@ -109,6 +112,11 @@ NO_RULES += [
     "Read(!x)",
     "Edit(#x)",
     "Read(a\nb)",
+    "Skill(deploy now)",
+    "Skill(deploy, test)",
+    "Skill(:*)",
+    "Skill(/)",
+    "Agent(a (b))",
 ]
 
 
@@ -143,11 +151,22 @@ def test_lists_are_read_and_nothing_is_said_about_what_is_right() -> None:
     assert notices == ()
 
 
+def test_an_allow_rule_may_end() -> None:
+    entry = {"rule": "bash(ls)", "expires_at": tomllib.loads("at = 2027-01-15T09:00:00+01:00")["at"]}
+    book, notices = read_rules({"allow": [entry, {"rule": "Read", "expires_at": 5}]}, HERE)
+    assert book.allow == (
+        Rule("bash", "ls", HERE, expires_at=1_800_000_000.0),
+        Rule("read", None, HERE, expires_at=5.0),
+    )
+    assert notices == ()
+
+
 BROKEN = [
     # effect, entry, what holds in its place
     ("deny", "Bash(", Rule("bash", None, HERE, broken="Bash(")),
     ("deny", "read()", Rule("read", None, HERE, broken="read()")),
     ("deny", "mcp__git__push(", Rule("mcp__git__push", None, HERE, broken="mcp__git__push(")),
+    ("deny", "Skill(deploy now)", Rule("skill", None, HERE, broken="Skill(deploy now)")),
     ("deny", "(rm)", Rule(ANY_TOOL, None, HERE, broken="(rm)")),
     ("deny", "Nonsense(", Rule(ANY_TOOL, None, HERE, broken="Nonsense(")),
     ("deny", 5, Rule(ANY_TOOL, None, HERE, broken="5")),
@@ -156,6 +175,13 @@ BROKEN = [
     ("ask", "", Rule(ANY_TOOL, None, HERE, broken="")),
     ("allow", "Bash(", None),
     ("allow", 5, None),
+    ("allow", {"rule": "Bash", "expires_at": "soon"}, None),
+    ("allow", {"rule": "Bash", "expires_at": True}, None),
+    ("allow", {"rule": "Bash", "expires_at": tomllib.loads("at = 2027-01-15T08:00:00")["at"]}, None),
+    ("allow", {"rule": "Bash"}, None),
+    ("allow", {"rule": "Bash", "expires": 5, "expires_at": 5}, None),
+    ("allow", {"rule": 5, "expires_at": 5}, None),
+    ("deny", {"rule": "Bash", "expires_at": 5}, Rule(ANY_TOOL, None, HERE, broken="{'rule': 'Bash', 'expires_at': 5}")),
     ("allow", "*", None),
     ("allow", "mcp__*", None),
     ("allow", "mcp__git*", None),
@@ -210,7 +236,13 @@ MET = [
     ("Read", "read", {"file_path": "a"}, True, True),
     ("Read", "grep", {"file_path": "a"}, True, True),
     ("Read", "edit", {"file_path": "a"}, True, False),
-    ("Read", "bash", {"command": "cat a"}, False, False),
+    ("Read", "bash", {"command": "cat a"}, True, False),
+    ("Bash(timeout:*)", "bash", {"command": "make"}, False, False),
+    ("Bash(timeout:*)", "bash", {"command": "timeout 5 make"}, True, False),
+    ("Bash(limit:*)", "bash", {"command": "make", "limit": 9}, False, False),
+    ("Bash(limit:*)", "bash", {"command": "limit x"}, True, True),
+    ("Bash(limit:9)", "bash", {"command": "make", "limit": 9}, True, False),
+    ("Bash(limit: * )", "bash", {"command": "make", "limit": 9}, False, False),
     ("Grep", "read", {"file_path": "a"}, False, False),
     ("Edit", "write", {"file_path": "a"}, True, True),
     ("Edit", "multi_edit", {"file_path": "a"}, True, True),
@@ -238,6 +270,17 @@ MET = [
     ("WebFetch(url:*://evil.org*)", "web_fetch", {"url": "http://evil.org/x"}, True, False),
     ("Skill(deploy)", "skill", {"name": "Deploy"}, True, True),
     ("Skill(dep*)", "skill", {"name": "deploy"}, True, True),
+    ("Skill(deploy)", "skill", {"name": "/deploy"}, True, True),
+    ("Skill(deploy)", "skill", {"name": " /Deploy "}, True, True),
+    ("Skill(/deploy)", "skill", {"name": "deploy"}, True, True),
+    ("Skill(deploy *)", "skill", {"name": "deploy", "args": "now"}, True, True),
+    ("Skill(deploy:*)", "skill", {"name": "/deploy"}, True, True),
+    ("Skill(/dep* *)", "skill", {"name": "deploy"}, True, True),
+    ("Skill(web:build)", "skill", {"name": "web:build"}, True, True),
+    ("Skill(web:*)", "skill", {"name": "/web:build"}, True, False),
+    ("Skill(web:*)", "skill", {"name": "website"}, False, False),
+    ("Skill(name:*)", "skill", {"name": "deploy"}, True, False),
+    ("Agent(explore *)", "task", {"subagent_type": "explore"}, True, True),
     ("Skill(dep)", "skill", {"name": "deploy"}, False, False),
     ("Agent(explore)", "task", {"subagent_type": "explore"}, True, True),
     ("Agent(model:opus)", "task", {"subagent_type": "x", "model": "opus"}, True, False),
@@ -261,6 +304,53 @@ def test_what_a_rule_covers(project, rule, tool, input, meets, means) -> None:
     parsed, about = parse_rule(rule), subject(project, tool, **input)
     assert strongest([parsed], about) == ((Match.YES, parsed) if meets else (Match.NO, None))
     assert is_allowed([parsed], about, edits_are_allowed=False) is means
+
+
+IN_LINES = [
+    # command, how a deny or ask rule meets it: `Edit` or `Write` without a pattern, `Read`
+    ("echo x > a", Match.YES, Match.YES),
+    ("make >> $X", Match.MAYBE, Match.MAYBE),
+    ("make > /dev/null 2>&1", Match.NO, Match.NO),
+    ("make | tee a", Match.YES, Match.YES),
+    ("make | tee /dev/null", Match.NO, Match.NO),
+    ("rm -rf src", Match.YES, Match.YES),
+    ("rm $X", Match.MAYBE, Match.MAYBE),
+    ("find . -exec rm {} +", Match.MAYBE, Match.MAYBE),
+    ("find . | xargs rm", Match.MAYBE, Match.MAYBE),
+    ("sh -c 'touch a'", Match.YES, Match.YES),
+    ("sed -i s/a/b/ a", Match.YES, Match.YES),
+    ("sed 'w b' a", Match.YES, Match.YES),
+    ("sed -n 5p a", Match.NO, Match.YES),
+    ("make | sed s/a/b/", Match.NO, Match.NO),
+    ("cat a", Match.NO, Match.YES),
+    ("cat < a", Match.NO, Match.YES),
+    ("cat *", Match.NO, Match.MAYBE),
+    ("cp src/a b", Match.YES, Match.YES),
+    ("ps | grep -i x | head -n 5 | cut -d , -f 1", Match.NO, Match.NO),
+    ("cut -d , -f 1 7", Match.NO, Match.YES),
+    ("grep x a", Match.NO, Match.YES),
+    ("grep -f a", Match.NO, Match.YES),
+    ("grep -r x", Match.NO, Match.YES),
+    ("jq .x a", Match.NO, Match.YES),
+    ("make | jq .x", Match.NO, Match.NO),
+    ("jq -f a b", Match.NO, Match.YES),
+    ("make | awk '{print $1}'", Match.NO, Match.NO),
+    ("bash -c 'make all'", Match.NO, Match.NO),
+    ("bash -e run", Match.NO, Match.YES),
+    ("python -m pytest", Match.NO, Match.NO),
+    ("ls -la src", Match.NO, Match.NO),
+    ("git status", Match.NO, Match.NO),
+    ("cat", Match.NO, Match.NO),
+]
+
+
+@pytest.mark.parametrize(("command", "edits", "reads"), IN_LINES)
+def test_a_rule_without_a_pattern_means_the_files_of_shell_lines_too(project, command, edits, reads) -> None:
+    (project.cwd / "7").touch()
+    about = subject(project, "bash", command=command)
+    met = {text: strongest([parse_rule(text)], about)[0] for text in ("Edit", "Write(*)", "MultiEdit", "Read")}
+    assert met == {"Edit": edits, "Write(*)": edits, "MultiEdit": edits, "Read": reads}
+    assert strongest([parse_rule("Edit(**)")], about)[0] == edits
 
 
 PATHS = [
@@ -346,7 +436,18 @@ OFFERED = [
     ("bash", {"command": "git -c a=b log"}, ["Bash(git -c a=b log)"]),
     ("bash", {"command": "pytest -q"}, ["Bash(pytest -q)", "Bash(pytest:*)"]),
     ("bash", {"command": "python x.py"}, ["Bash(python x.py)"]),
+    ("bash", {"command": "git config user.name me"}, ["Bash(git config user.name me)"]),
+    ("bash", {"command": "git -C web fetch"}, ["Bash(git -C web fetch)"]),
+    ("bash", {"command": "kubectl exec pod -- ls"}, ["Bash(kubectl exec pod -- ls)"]),
+    ("bash", {"command": "printf x"}, ["Bash(printf x)"]),
+    ("bash", {"command": "export A=1"}, ["Bash(export A=1)"]),
     ("bash", {"command": "rm -rf build"}, ["Bash(rm -rf build)"]),
+    ("bash", {"command": "tmux new x"}, ["Bash(tmux new x)"]),
+    ("bash", {"command": "setpriv ls"}, ["Bash(setpriv ls)"]),
+    ("bash", {"command": "sqlite3 a.db"}, ["Bash(sqlite3 a.db)"]),
+    ("bash", {"command": "shutdown now"}, ["Bash(shutdown now)"]),
+    ("bash", {"command": "pipx run x"}, ["Bash(pipx run x)"]),
+    ("bash", {"command": "unheard-of x"}, ["Bash(unheard-of x)"]),
     ("bash", {"command": "curl x.example"}, ["Bash(curl x.example)"]),
     ("bash", {"command": "sh -c 'make'"}, ["Bash(sh -c 'make')"]),
     ("bash", {"command": 'sh -c "$X"'}, []),
@@ -358,6 +459,8 @@ OFFERED = [
     ("web_fetch", {"url": "https://docs.example.com/a?b"}, ["WebFetch(domain:docs.example.com)"]),
     ("web_search", {}, ["WebSearch"]),
     ("skill", {"name": "deploy"}, ["Skill(deploy)", "Skill"]),
+    ("skill", {"name": "/deploy"}, ["Skill(deploy)", "Skill"]),
+    ("skill", {"name": "de*"}, ["Skill"]),
     ("mcp__git__push", {}, ["mcp__git__push"]),
 ]
 

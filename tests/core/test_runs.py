@@ -7,7 +7,7 @@ import pytest
 
 from agentcore.errors import ProviderError
 from agentcore.messages import Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import TextPart
+from agentcore.ports.models import TextPart
 from server.problems import Problem
 from server.schemas import AnswerBody
 from tests.fakes import Turn, call, house, kinds, say, thinking, use

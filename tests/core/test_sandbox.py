@@ -17,7 +17,8 @@ from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.grants import Standing
 from agentcore.permissions.rulebook import Rulebook
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Sandbox, SandboxProfile, ToolRoom
+from agentcore.ports.sandbox import Sandbox, SandboxProfile
+from agentcore.ports.tools import ToolRoom
 from agentcore.sandbox import bubblewrap, looking, seatbelt
 from agentcore.sandbox.bubblewrap import Bubblewrap, flags, inside
 from agentcore.sandbox.choosing import NoSandbox, for_this_system

@@ -10,17 +10,8 @@ from agentcore.compaction import words
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Text, Thinking, ToolCall, ToolResult
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import (
-    Finished,
-    ModelRequest,
-    Outcome,
-    StreamPart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolError,
-    ToolRoom,
-)
+from agentcore.ports.models import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom
 from agentcore.providers.scripted.provider import ScriptedProvider, choose_turn
 from agentcore.providers.scripted.script import MAX_SCRIPT_BYTES, Scene, Script, ScriptedTurn, load_script, parse_script
 from agentcore.tools.catalogue import builtin_tools

@@ -1,6 +1,7 @@
 """What a repository wants to run: it waits for a person, whose word holds for one content."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -109,6 +110,119 @@ def test_a_server_waits_again_when_its_environment_changes(desk: Desk) -> None:
     desk.decide(one, allow=True)
     desk.servers(files={**SERVER, "env": {"A": "c"}})
     assert [one.state for one in desk.listed()] == ["waiting", "allowed"]
+
+
+NAMING: dict[str, object] = {
+    "by itself": {"type": "command", "command": "scripts/check.sh"},
+    "./": {"type": "command", "command": "./scripts/check.sh --fast"},
+    "an argument": {"type": "command", "command": "python3 scripts/check.sh"},
+    "an argument of a program": {"type": "command", "command": "python3", "args": ["-u", "scripts/check.sh"]},
+    "the project's variable": {"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/scripts/check.sh'},
+    "braces": {"type": "command", "command": "${CLAUDE_PROJECT_DIR:-/x}/scripts/check.sh"},
+    "another variable": {"type": "command", "command": 'bash "$ROOT/scripts/check.sh"'},
+    "a substitution": {"type": "command", "command": "$(git rev-parse --show-toplevel)/scripts/check.sh"},
+    "behind another": {"type": "command", "command": "true && scripts/check.sh; true"},
+    "after a move": {"type": "command", "command": "cd scripts && ./check.sh"},
+    "inside quotes": {"type": "command", "command": "sh -c 'scripts/check.sh --fast'"},
+    "an option": {"type": "command", "command": "run --file=scripts/check.sh"},
+    "an odd quote": {"type": "command", "command": "scripts/check.sh don't"},
+}
+
+
+@pytest.mark.parametrize("handler", NAMING.values(), ids=NAMING.keys())
+def test_a_script_that_a_hook_names_is_approved_with_it(desk: Desk, handler: object) -> None:
+    script = desk.work / "scripts" / "check.sh"
+    script.parent.mkdir()
+    script.write_text("true")
+    desk.hook(handler)
+    [one] = desk.listed()
+    assert (one.scripts, desk.may_run()) == (("scripts/check.sh",), [False])
+    desk.decide(one, allow=True)
+    assert desk.may_run() == [True]
+    script.write_text("evil")
+    assert desk.may_run() == [False]
+    changed, gone = desk.listed()
+    assert (changed.state, gone.state, gone.id) == ("waiting", "allowed", one.id)
+    with pytest.raises(NotFound):
+        find([changed], one.id)
+    desk.decide(changed, allow=True)
+    assert desk.may_run() == [True]
+    script.unlink()
+    assert desk.may_run() == [False]
+    script.write_text("true")
+    assert desk.may_run() == [True]
+
+
+def test_a_script_that_comes_later_or_under_the_folder_of_a_session_waits(desk: Desk) -> None:
+    desk.hook()
+    [one] = desk.listed()
+    desk.decide(one, allow=True)
+    assert desk.may_run() == [True]
+    (desk.work / "check.sh").write_text("evil")
+    assert desk.may_run() == [False]
+    (desk.work / "check.sh").unlink()
+    inner = desk.work / "inner"
+    inner.mkdir()
+    (inner / "check.sh").write_text("evil")
+    [hook] = for_folder(desk.sources, desk.work, "work-1").hooks
+    assert desk.approvals.is_approved(hook.origin, hook.sha256, desk.work)
+    assert not desk.approvals.is_approved(hook.origin, hook.sha256, inner)
+    [waiting, _] = desk.approvals.states(*look(desk.sources, [inner]))
+    assert (waiting.state, waiting.scripts) == ("waiting", ("inner/check.sh",))
+
+
+def test_a_name_with_blanks_is_found_too(desk: Desk) -> None:
+    script = desk.work / "my scripts" / "check it.sh"
+    script.parent.mkdir()
+    script.write_text("1")
+    desk.hook({"type": "command", "command": '"$CLAUDE_PROJECT_DIR/my scripts/check it.sh" --fast'})
+    [one] = desk.listed()
+    assert one.scripts == ("my scripts/check it.sh",)
+
+
+def test_the_script_of_a_server_is_approved_with_it(desk: Desk) -> None:
+    (desk.work / "server.js").write_text("1")
+    desk.servers(files={"command": "node", "args": ["./server.js", "."]})
+    [one] = desk.listed()
+    assert one.scripts == ("server.js",)
+    desk.decide(one, allow=True)
+    (desk.work / "server.js").write_text("2")
+    assert [one.state for one in desk.listed()] == ["waiting", "allowed"]
+
+
+def test_only_files_of_the_project_are_pinned(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "mine.sh").write_text("1")
+    (desk.work / "folder").mkdir()
+    os.mkfifo(desk.work / "fifo")
+    (desk.work / "linked").symlink_to(tmp_path / "mine.sh")
+    with (desk.work / "huge").open("wb") as huge:
+        huge.truncate(100 * 1024 * 1024 * 1024)
+    command = f"{tmp_path}/mine.sh ../../mine.sh folder fifo linked huge no-such-file /bin/sh . .. / ~ $X \0"
+    desk.hook({"type": "command", "command": command.replace("\0", "")})
+    [one] = desk.listed()
+    assert one.scripts == ("huge", "linked")
+    desk.decide(one, allow=True)
+    (tmp_path / "mine.sh").write_text("2")
+    assert desk.may_run() == [False]
+    (tmp_path / "mine.sh").write_text("1")
+    assert desk.may_run() == [True]
+    with (desk.work / "huge").open("r+b") as huge:
+        huge.seek(-1, os.SEEK_END)
+        huge.write(b"x")
+    assert desk.may_run() == [False]
+
+
+def test_what_an_earlier_version_approved_without_its_script_waits(desk: Desk) -> None:
+    desk.hook()
+    [one] = desk.listed()
+    desk.decide(one, allow=True)
+    store = desk.config / "approvals.json"
+    kept = json.loads(store.read_text())
+    del kept["approvals"][0]["entry_sha256"]
+    store.write_text(json.dumps(kept))
+    assert desk.may_run() == [True]
+    (desk.work / "check.sh").write_text("x")
+    assert desk.may_run() == [False]
 
 
 def test_an_approval_counts_in_its_own_project_alone(desk: Desk, tmp_path: Path) -> None:

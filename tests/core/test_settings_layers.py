@@ -10,7 +10,7 @@ import pytest
 
 from agentcore.errors import Unprocessable
 from agentcore.settings.choices import KEYS, VARIABLES, getitem
-from agentcore.settings.effective import COMMAND_LINE, DEFAULT, Effective, for_folder, for_process
+from agentcore.settings.effective import COMMAND_LINE, DEFAULT, Effective, Explained, for_folder, for_process
 from agentcore.settings.private import project_file, user_file
 from agentcore.settings.sources import Sources
 
@@ -85,6 +85,7 @@ CHOSEN: dict[str, tuple[object, object, object]] = {
     "sandbox.network": (True, False, True),
     "sandbox.allowed_domains": (("user.example",), ("private.example",), ("env.example",)),
     "sandbox.auto_allow": (True, False, True),
+    "sandbox.hooks": (True, False, True),
     "budget.session_usd": (1.5, 2.0, 3.0),
     "budget.session_tokens": (100, 200, 300),
     "budget.session_time_s": (1.0, 2.0, 3.0),
@@ -272,18 +273,29 @@ def test_tools_and_servers_are_read_and_broken_ones_cost_only_themselves(desk: D
         args = ["-y", "files"]
         env = {KEY = "${KEY}"}
         timeout = 5000
+        [mcp_servers.held]
+        command = "held"
+        sandbox = true
+        network = true
         [mcp_servers.web]
         url = "https://mcp.example/mcp"
         headers = {Authorization = "Bearer ${TOKEN}"}
         [mcp_servers.both]
         url = "https://mcp.example/mcp"
         command = "x"
+        [mcp_servers.far]
+        url = "https://mcp.example/mcp"
+        sandbox = true
+        [mcp_servers.open]
+        command = "x"
+        network = false
         """
     )
     effective = desk.effective()
     [tool] = effective.tools
     assert (tool.name, tool.argv, tool.tags) == ("deploy", ("./deploy", "{target}"), ("confirm",))
-    files, web = effective.mcp_servers
+    files, held, web = effective.mcp_servers
+    assert [(one.is_confined, one.has_network) for one in (files, held)] == [(False, None), (True, True)]
     assert (files.transport, files.command, files.args, files.timeout_ms) == ("stdio", "npx", ("-y", "files"), 5000)
     assert (web.transport, web.url, web.headers) == (
         "http",
@@ -291,8 +303,10 @@ def test_tools_and_servers_are_read_and_broken_ones_cost_only_themselves(desk: D
         {"Authorization": "Bearer ${TOKEN}"},
     )
     assert any("Number 2 of [[tools]] in settings.toml cannot be used" in one for one in effective.notices)
-    assert any("`both` in settings.toml (line 20) cannot be used" in one for one in effective.notices)
-    assert len(effective.notices) == 3  # and that no server is started yet
+    assert any("`both` in settings.toml (line 24) cannot be used" in one for one in effective.notices)
+    assert any("`sandbox` is for a server that is run as a command" in one for one in effective.notices)
+    assert any("`network` is said of a server with `sandbox = true`" in one for one in effective.notices)
+    assert len(effective.notices) == 4
 
 
 def test_the_projects_own_server_and_tool_win_over_those_for_all(desk: Desk) -> None:
@@ -338,7 +352,10 @@ def test_a_real_user_level_file_of_another_agent_works_as_it_is(desk: Desk) -> N
     desk.imported(REAL)
     effective = desk.effective()
     name = "~/.claude/settings.json"
-    assert effective.notices == ()
+    assert effective.notices == (
+        f"4 allow rules and 1 further folder of {name} do not count: "
+        "set import_allow = true in settings.toml, or false to leave it so.",
+    )
     assert rules(effective, "allow") == []
     assert rules(effective, "ask") == [("Bash(git push:*)", name)]
     denied = ["Bash(curl:*)", "Read(./.env)", "Read(./.env.*)", "Read(./secrets/**)", "WebFetch"]
@@ -364,6 +381,38 @@ def test_what_it_allows_counts_where_the_user_says_so(desk: Desk, where: str) ->
     assert [rule for rule, _ in rules(effective, "allow")] == REAL["permissions"]["allow"]  # type: ignore[index] # JSON
     assert list(effective.additional_directories) == [desk.home / "notes"]
     assert effective.choices.mode == "default"
+
+
+COUNTED: dict[str, tuple[dict[str, Any], str | None]] = {
+    "one rule": ({"allow": ["Bash(ls)"]}, "1 allow rule of ~/.claude/settings.json does not count"),
+    "two folders": ({"additionalDirectories": ["a", "b"]}, "2 further folders of ~/.claude/settings.json do not count"),
+    "nothing": ({"allow": [], "additionalDirectories": []}, None),
+    "no list": ({"allow": "Bash"}, None),
+}
+
+
+@pytest.mark.parametrize(("section", "told"), COUNTED.values(), ids=COUNTED.keys())
+def test_what_it_allows_in_vain_is_told_until_the_user_has_decided(
+    desk: Desk, section: object, told: str | None
+) -> None:
+    desk.imported({"permissions": section})
+    assert [notice.partition(":")[0] for notice in desk.effective().notices] == ([] if told is None else [told])
+    desk.user("import_allow = false")
+    assert desk.effective().notices == ()
+
+
+@pytest.mark.parametrize("value", ["disable", True, "disabled"])
+def test_it_can_turn_modes_off(desk: Desk, value: object) -> None:
+    name = "~/.claude/settings.json"
+    desk.imported({"permissions": {"disableBypassPermissionsMode": value}})
+    assert desk.effective().closed_modes == {"yolo": name}
+    assert Explained("permissions.closed_modes", "yolo", name) in desk.effective().explain()
+    desk.imported({"permissions": {"disableAutoMode": value, "disableBypassPermissionsMode": False}})
+    assert desk.effective().closed_modes == {"auto": name}
+    assert for_process(Sources(desk.config, desk.home, (desk.work,))).closed_modes == {"auto": name}
+    desk.imported({"permissions": {"disableAutoMode": None}})
+    desk.shared(".claude/settings.json", {"permissions": {"disableAutoMode": value}})
+    assert desk.effective().closed_modes == {}
 
 
 def test_it_can_turn_hooks_off(desk: Desk) -> None:
@@ -405,6 +454,7 @@ LOOSER_TOML: dict[str, str] = {
     "sandbox.enabled": "[sandbox]\nenabled = false",
     "sandbox.network": "[sandbox]\nnetwork = true",
     "sandbox.auto_allow": "[sandbox]\nauto_allow = true",
+    "sandbox.hooks": "[sandbox]\nhooks = true",  # the user's guard hooks could be kept from their work by it
     "sandbox.allowed_domains": '[sandbox]\nallowed_domains = ["evil.example"]',
     "budget.session_usd": "[budget]\nsession_usd = 1000",
     "budget.session_tokens": "[budget]\nsession_tokens = 1000",
@@ -540,7 +590,7 @@ def test_the_users_own_file_is_not_a_repositorys_where_his_home_is_the_project(d
     (desk.root / "linked").symlink_to(desk.home)
     sources = Sources(desk.config, desk.root / "linked", (desk.home,))
     effective = for_folder(sources, desk.home, PROJECT)
-    assert effective.notices == ()
+    assert [notice for notice in effective.notices if "import_allow" not in notice] == []
     assert {hook.origin.is_shared for hook in effective.hooks} == {False}
     assert len(effective.rules.deny) == 5
 

@@ -101,6 +101,45 @@ async def test_switched_off_it_is_not_used_and_nobody_is_told(tmp_path: Path) ->
         assert (tmp_path / "out").exists()
 
 
+def hook(root: Path, enabled: str = "true") -> None:
+    """A hook that writes inside of the project and outside of it."""
+    script = f"echo in > in.txt; echo out > {root}/out.txt; echo heard >&2; exit 2"
+    sandbox = f"[sandbox]\nhooks = true\nenabled = {enabled}\n"
+    choose(root, f"{sandbox}[[hooks.PreToolUse]]\nhooks = [{{ type = 'command', command = '{script}' }}]\n")
+
+
+async def test_hooks_are_confined_where_the_user_asks_for_it(tmp_path: Path) -> None:
+    hook(tmp_path)
+    async with house(tmp_path) as home:
+        await confined(home)
+        live = await home.session(mode="yolo")
+        end = await outcome(home, live, "bash", command="true")
+    assert "heard" in end.output  # it ran, and was obeyed
+    assert (tmp_path / "work" / "in.txt").exists()
+    assert not (tmp_path / "out.txt").exists()
+
+
+async def test_hooks_that_cannot_be_confined_do_not_run_and_people_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "for_this_system", lambda: NoSandbox("There is none here."))
+    hook(tmp_path)
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        await outcome(home, live, "bash", command="true")
+    assert not (tmp_path / "work" / "in.txt").exists()
+    codes = {notice["code"] for notice in notices(tmp_path)}
+    assert codes == {"sandbox_unavailable", "hook_failed", "command_not_covered"}
+
+
+async def test_without_a_sandbox_hooks_run_as_they_are(tmp_path: Path) -> None:
+    hook(tmp_path, enabled="false")
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        await outcome(home, live, "bash", command="true")
+    assert (tmp_path / "out.txt").exists()
+
+
 # --- language servers ---
 
 

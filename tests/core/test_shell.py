@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agentcore.permissions.commands import approves
+from agentcore.permissions.inner import ANYTHING, MAX_WORDS, inner_commands, is_whole
 from agentcore.permissions.shell import MAX_COMMAND_CHARS, Script, read_script
 from agentcore.permissions.words import HOLE
-from agentcore.permissions.wrappers import inner_commands
 
 APART = {
     "git status": ["git status"],
@@ -115,6 +115,10 @@ INNER = {
     "echo $(eval 'rm x')": "rm x",
     "watch 'rm x'": "rm x",
     'sh -c "rm $X"': f"rm {HOLE}",
+    "env " + "A=1 " * 100 + "rm x": "rm x",
+    "env -S'rm x'": "rm x",
+    "git -c alias.y='!rm x' y": "rm x",
+    "tar --to-command='rm x' -xf y": "rm x",
 }
 
 
@@ -128,6 +132,13 @@ def test_a_long_line_and_a_deep_one_are_not_looked_at() -> None:
     assert "longer" in str(read_script("a" * (MAX_COMMAND_CHARS + 1)).problem)
     for deep in ("$(" * 500 + "a" + ")" * 500, "(" * 3000 + "a" + ")" * 3000, "{ " * 400 + "a;" + " }" * 400):
         assert read_script(f"echo {deep}" if deep.startswith("$") else deep).problem is not None
+
+
+@pytest.mark.parametrize("line", ["env " * 2_400, "a | xargs " + "b " * 4_000, "sh -c 'env a b c' ; " * 500])
+def test_what_is_looked_into_has_a_bound_and_it_is_said_where_that_is_reached(line: str) -> None:
+    script = read_script(line)
+    assert sum(map(len, inner_commands(script))) < 3 * MAX_WORDS
+    assert is_whole(script) is (ANYTHING not in inner_commands(script))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agentcore.skills.expanding import read_text
 from agentcore.skills.finding import MAX_NOTICES, MAX_SKILLS, find_skills
 from agentcore.skills.places import personal_folders
 from agentcore.skills.skill import SkillIndex
@@ -113,6 +114,68 @@ def test_a_skill_that_is_linked_from_one_folder_of_the_users_into_another_is_one
     (places.home / ".claude/skills/shared").symlink_to(places.home / ".agents/skills/shared")
     index = find_skills(places)
     assert (list(index.skills), index.notices) == (["shared"], ())
+
+
+def linked(places: Places, target: Path) -> None:
+    """Link a skill into the user's own folder."""
+    (places.home / ".claude/skills").mkdir(parents=True, exist_ok=True)
+    (places.home / ".claude/skills/linked").symlink_to(target)
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_link_in_the_users_own_folder_is_followed_wherever_it_leads(places: Places, is_file: bool) -> None:
+    file = put(places.home / "dotfiles/skills", "linked", "---\nallowed-tools: Bash\n---\nx")
+    if is_file:
+        (places.home / ".claude/commands").mkdir(parents=True)
+        (places.home / ".claude/commands/linked.md").symlink_to(file)
+    else:
+        linked(places, file.parent)
+    index = find_skills(places)
+    assert index.notices == ()
+    skill = index.skills["linked"]
+    assert (skill.is_shared, skill.allowed_tools, read_text(skill)) == (False, ("Bash",), "x")
+
+
+def test_what_lies_beside_a_linked_skill_may_be_read_and_nothing_else_there(places: Places) -> None:
+    file = put(places.home / "dotfiles/skills", "linked")
+    linked(places, file.parent)
+    (places.home / ".claude/skills/none").symlink_to(places.home / "dotfiles")
+    (places.home / ".claude/skills/keys").symlink_to(places.home / ".ssh")
+    assert personal_folders(places)[4:] == (file.parent,)
+
+
+def test_a_link_of_the_users_into_the_project_is_trusted_as_little_as_the_project(places: Places) -> None:
+    linked(places, put(places.top / "skills", "linked", "---\nallowed-tools: Bash\n---\nx").parent)
+    index = find_skills(places)
+    assert (index.skills["linked"].is_shared, index.skills["linked"].allowed_tools) == (True, ())
+
+
+@pytest.mark.parametrize("via", ["the skill's folder", "its file", "a folder above", "a second link"])
+def test_a_link_of_the_projects_leads_no_skill_of_the_users_elsewhere(places: Places, via: str) -> None:
+    secret = put(places.home / "private", "linked").parent
+    inside = places.top / "skills"
+    inside.mkdir()
+    match via:
+        case "the skill's folder":
+            (inside / "linked").symlink_to(secret)
+            linked(places, inside / "linked")
+        case "its file":
+            (inside / "linked").mkdir()
+            (inside / "linked/SKILL.md").symlink_to(secret / "SKILL.md")
+            linked(places, inside / "linked")
+        case "a folder above":
+            (inside / "up").symlink_to(secret.parent)
+            linked(places, inside / "up/linked")
+        case "a second link":
+            (inside / "linked").symlink_to(secret)
+            (places.home / "mine").symlink_to(inside)
+            linked(places, places.home / "mine" / ".." / "skills" / "linked")
+    index = find_skills(places)
+    assert index.skills == {}
+    assert index.notices == (
+        "~/.claude/skills/linked/SKILL.md leads out of your folders of skills: the skill is left out.",
+    )
+    assert len(personal_folders(places)) == 4
 
 
 def test_where_the_home_is_the_project_the_users_skills_are_found_once_and_trusted_as_little_as_the_project(

@@ -17,13 +17,14 @@ from agentcore.permissions.gate import SessionGate
 from agentcore.permissions.grants import Standing
 from agentcore.permissions.rulebook import read_rules
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import ToolError, ToolRoom
+from agentcore.ports.tools import ToolError, ToolRoom
 from agentcore.session import Settings
-from agentcore.skilled import SkillUse, rules_of
+from agentcore.skilled import SkillUse
 from agentcore.skills.finding import find_skills
 from agentcore.skills.places import personal_folders
 from agentcore.skills.skill import SkillIndex
-from agentcore.surroundings import Surroundings
+from agentcore.skills_in_use import SkillsInUse, rules_of
+from agentcore.surroundings import Beginning, Surroundings
 from agentcore.tools.bash import BashTool
 from agentcore.tools.read import ReadTool
 from agentcore.tools.skill import SkillTool
@@ -56,7 +57,10 @@ class Bench:
         )
         assert not notices
         gate = SessionGate(self.workspace, lambda: mode, None, Standing(rules, (), lambda rule, granted: None))
-        self.use = SkillUse("s-1", Settings, self.workspace, gate, BashTool(self.workspace, os.environ))
+        self.told: list[Notice] = []
+        self.in_use = SkillsInUse(gate.standing, None, self.told.append, lambda model: None)
+        bash = BashTool(self.workspace, os.environ)
+        self.use = SkillUse("s-1", Settings, self.workspace, gate, bash, self.in_use)
         read = ReadTool(self.workspace, FileVersions(), MemoryBlobs())
         mentions = Mentions(self.workspace, MemoryBlobs(), os.environ, may_read_by(gate, read))
         self.expander = Expander(self.index, self.use.by_user, mentions)
@@ -82,6 +86,10 @@ class Bench:
 
 
 ROOM = ToolRoom("call-1", lambda text: None)
+
+
+async def unchecked(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(texts)
 
 
 def framed(name: str, body: str, folder: str, intro: str) -> str:
@@ -308,7 +316,7 @@ async def test_what_people_wrote_is_looked_at_when_a_context_begins_and_not_in_b
     bench.put("s", "---\ndescription: d\n---\nx")
     bench.put("bad", "---\n- broken\n---\n")
     (bench.work / "AGENTS.md").write_text("Be brief. @none.md")
-    told = await around.look(is_fresh=True, window_tokens=200_000)
+    told = await around.look(Beginning(200_000), unchecked)
     said = Said('<instructions from="AGENTS.md">\nBe brief. @none.md\n</instructions>', "- s: d")
     assert (around.said, list(around.index.skills)) == (said, ["s"])
     assert {notice.code for notice in told} == {"instructions_ignored"}
@@ -317,9 +325,9 @@ async def test_what_people_wrote_is_looked_at_when_a_context_begins_and_not_in_b
         ".claude/skills/bad/SKILL.md:2: its frontmatter holds no keys: the skill is left out. Mend it.",
     ]
     bench.put("t", "x")
-    assert await around.look(is_fresh=False, window_tokens=200_000) == ()
+    assert await around.look(None, unchecked) == ()
     assert (around.said, list(around.index.skills)) == (said, ["s"])
-    await around.look(is_fresh=True, window_tokens=200_000)
+    await around.look(Beginning(200_000), unchecked)
     assert list(around.index.skills) == ["s", "t"]
 
 
@@ -327,7 +335,7 @@ async def test_a_run_that_goes_on_after_a_restart_has_its_skills(tmp_path: Path)
     bench = Bench(tmp_path)
     bench.put("s", "x")
     around = Surroundings(bench.places, Memory({"project": tmp_path / "m/p", "user": tmp_path / "m/user"}))
-    await around.look(is_fresh=False, window_tokens=200_000)
+    await around.look(None, unchecked)
     assert list(around.index.skills) == ["s"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from agentcore.batch import SKIPPED
 from agentcore.inbox import Inbox
 from agentcore.messages import ToolResult
-from agentcore.ports import TextPart
+from agentcore.ports.models import TextPart
 from agentcore.session import Submission
 from agentcore.sessions.records import Prompt
 from server.live import LiveSession

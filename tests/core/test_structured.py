@@ -7,7 +7,7 @@ import pytest
 
 from agentcore.errors import BadRequest, RunFailed
 from agentcore.messages import Block, Message, Text, ToolCall, ToolResult
-from agentcore.ports import ToolRoom
+from agentcore.ports.tools import ToolRoom
 from agentcore.structured import FINAL_ANSWER, FinalAnswer, OutputSchema, StructuredEnding
 
 pytestmark = pytest.mark.anyio

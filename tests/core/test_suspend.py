@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentcore.ports import TextPart
+from agentcore.ports.models import TextPart
 from server.live import LiveSession
 from server.problems import Problem
 from server.schemas import AnswerBody

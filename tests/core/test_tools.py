@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from agentcore.events import Todo, TodoItem
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, Tool, ToolError, ToolRoom
+from agentcore.ports.tools import Outcome, Tool, ToolError, ToolRoom
 from agentcore.tools.catalogue import builtin_tools
 from tests.fakes import MemoryBlobs
 

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from agentcore.errors import BadRequest, Unprocessable
 from agentcore.events import PermissionResolved, ToolEnd, ToolStart
-from agentcore.ports import Deny, HookSays, ToolRoom
+from agentcore.ports.permission import Deny, HookSays
+from agentcore.ports.tools import ToolRoom
 from agentcore.questions import options_of, with_answer
 from agentcore.tools.ask import AskUserTool
 from server.problems import Problem

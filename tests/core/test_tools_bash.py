@@ -1,6 +1,7 @@
 """bash with real processes: what it answers, what it streams, and that nothing outlives it."""
 
 import os
+import subprocess
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,28 @@ async def test_commands_get_the_environment_without_secrets(tmp_path: Path) -> N
     environ = {"PATH": os.environ["PATH"], "EDITOR": "vi", "OPENAI_API_KEY": "k", "gh_token": "k", "AGENTCORE_URL": "k"}
     output = await Workbench(tmp_path, environ).output("bash", command="env")
     names = {line.partition("=")[0] for line in output.split("\n")[:-1]}
-    assert names - {"PWD", "SHLVL", "_"} == {"PATH", "EDITOR", "AGENTCORE_CALL"}
+    told = {name for name in names if name.startswith("GIT_CONFIG_")}
+    assert names - {"PWD", "SHLVL", "_"} - told == {"PATH", "EDITOR", "AGENTCORE_CALL"}
+
+
+async def test_git_runs_nothing_that_came_with_the_files(tmp_path: Path) -> None:
+    """A monitor in the configuration, and a repository that is ordinary files of the project."""
+    hostile, inner = tmp_path / "project", tmp_path / "project" / "docs" / "api"
+    for folder in (hostile, inner):
+        folder.mkdir(parents=True, exist_ok=True)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "GIT_CONFIG_COUNT": "1",
+    }  # the rest was a secret's name
+    settings = f"git config core.fsmonitor 'touch {tmp_path}/ran; false'"
+    bare = f"git init -q --bare . && git config core.bare false && git config core.worktree .. && {settings}"
+    subprocess.run(["sh", "-c", f"git init -q . && {settings}"], cwd=hostile, check=True)
+    subprocess.run(["sh", "-c", bare], cwd=inner, check=True)
+    bench = Workbench(tmp_path, environ)
+    assert "[exit code 0]" in await bench.output("bash", command="git status")
+    assert "bare repository" in await bench.output("bash", command="cd docs/api && git status")
+    assert not (tmp_path / "ran").exists()
 
 
 # --- the end of the tree ------------------------------------------------------------------------------------------

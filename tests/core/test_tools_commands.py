@@ -13,7 +13,7 @@ from agentcore.errors import Unprocessable
 from agentcore.events import Notice, ToolEnd
 from agentcore.origin import Origin
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.schema_input import schema_input
 from agentcore.settings.command_tools import CommandTool
 from agentcore.tools.catalogue import NAMES

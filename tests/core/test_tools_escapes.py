@@ -2,12 +2,15 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcore import files
+from agentcore.origin import Origin
+from agentcore.permissions.rulebook import read_rules
 from agentcore.permissions.workspace import Workspace
 from tests.core.test_tools import Workbench
 
@@ -146,6 +149,89 @@ async def test_a_hard_link_is_cut_by_a_write(bench: Workbench) -> None:
     await bench.output("read", file_path="hard")
     await bench.output("write", file_path="hard", content="mine")
     assert untouched(bench)
+
+
+# --- what a rule denies -------------------------------------------------------------------------------------------
+
+LINES = {"read": "Read(.env)", "write": "Write(.env)", "edit": "edit(.env)", "multi_edit": "Multi*(.env)"}
+"""For each tool a rule that its call has met not at all, while the path led elsewhere."""
+
+
+def denying(bench: Workbench, *rules: str) -> None:
+    book, told = read_rules({"deny": list(rules)}, Origin("settings.toml"))
+    assert told == ()
+    bench.use(replace(bench.workspace, deny=book.deny))
+
+
+@pytest.mark.parametrize(("tool", "input"), CALLS)
+@pytest.mark.parametrize("rule", ["Read(.env)", "own", "Edit(.env)"])
+@pytest.mark.parametrize("path", ["x/.env", "alias", "{root}/x/../alias", "new"])
+async def test_a_link_swapped_in_before_the_effect_leads_to_nothing_that_is_denied(
+    bench: Workbench, tool: str, input: dict[str, Any], rule: str, path: str
+) -> None:
+    bench.put("kept/.env", "secret\n")
+    (bench.root / "x").mkdir()
+    await bench.output("read", file_path="kept/.env")
+    denying(bench, LINES[tool] if rule == "own" else rule)
+    for name, target in (("x/.env", "../kept/.env"), ("alias", "kept/.env"), ("new", "kept/.env")):
+        (bench.root / name).symlink_to(target)  # the gate saw a file here, or nothing
+    given = path.format(root=bench.root)
+    if tool == "read" and rule == "Edit(.env)":
+        assert "secret" in await bench.output(tool, file_path=given)
+        return
+    error = await bench.error(tool, file_path=given, **input)
+    assert error == f"{given} leads to a place that a rule denies"
+    assert bench.preview(tool, file_path=given, **input) is None
+    assert (bench.root / "kept/.env").read_text() == "secret\n"
+
+
+async def test_no_folder_is_made_in_a_denied_place_that_a_link_leads_to(bench: Workbench) -> None:
+    bench.put("secret/a.txt")
+    denying(bench, "Edit(secret/**)")
+    (bench.root / "d").symlink_to("secret")
+    assert "a rule denies" in await bench.error("write", file_path="d/new/x", content="mine")
+    assert [path.name for path in (bench.root / "secret").iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("tool", ["read", "write"])
+async def test_a_folder_that_becomes_a_denied_one_while_it_is_opened_is_noticed(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    original = files._step
+
+    def move_after(folder: int, name: str, create: bool) -> tuple[int, bool]:
+        opened = original(folder, name, create)
+        if name == "x":
+            (bench.root / "x").rename(bench.root / "secret")
+        return opened
+
+    denying(bench, "Read(secret/**)")
+    bench.put("x/a.txt", "harmless\n")
+    input = {"content": "mine"} if tool == "write" else {}
+    monkeypatch.setattr(files, "_step", move_after)
+    assert "a rule denies" in await bench.error(tool, file_path="x/a.txt", **input)
+    assert (bench.root / "secret/a.txt").read_text() == "harmless\n"
+
+
+async def test_a_rule_for_one_tool_denies_no_other(bench: Workbench) -> None:
+    denying(bench, "Write(src/**)", "MultiEdit(src/**)")
+    await bench.output("read", file_path="src/a.txt")
+    await bench.output("edit", file_path="src/a.txt", old_string="harmless", new_string="mine")
+    assert "a rule denies" in await bench.error("write", file_path="src/a.txt", content="mine")
+
+
+@pytest.mark.parametrize("path", ["alias", "d"])
+@pytest.mark.parametrize(("tool", "input"), [("grep", {"pattern": "secret", "output_mode": "content"}), *SEARCHES])
+async def test_a_search_shows_nothing_denied_that_a_link_leads_to(
+    bench: Workbench, tool: str, input: dict[str, Any], path: str
+) -> None:
+    bench.put("kept/.env", "secret\n")
+    denying(bench, "Read(.env)", "Read(kept/**)")
+    (bench.root / "alias").symlink_to("kept/.env")
+    (bench.root / "d").symlink_to("kept")
+    outcome = await bench.call(tool, path=path, **input)
+    assert ".env" not in outcome.output.replace("alias", "")
+    assert "secret" not in outcome.output
 
 
 # --- protected places ---------------------------------------------------------------------------------------------

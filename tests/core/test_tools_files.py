@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from agentcore.files import MAX_WHOLE_BYTES, version_of
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 from agentcore.tools import matching
 from agentcore.tools.editor import FileEditor
 from agentcore.tools.versions import FileVersions
@@ -372,7 +372,7 @@ def test_a_change_by_someone_else_meanwhile_is_not_overwritten(bench: Workbench,
         return "ours\n"
 
     with pytest.raises(ToolError, match="changed while it was being written"):
-        FileEditor(bench.workspace, versions).apply("a.txt", rewrite)
+        FileEditor(bench.workspace, versions).apply("edit", "a.txt", rewrite)
     assert path.read_text() == "of someone else\n"
     assert list(bench.root.iterdir()) == [path]
 

@@ -14,7 +14,7 @@ from agentcore.languages import Checked, CodeAction, CodeFile, FileRewrite, Plac
 from agentcore.lsp.known import LanguageSetup
 from agentcore.lsp.room import LanguageServers
 from agentcore.permissions.workspace import Workspace
-from agentcore.ports import Outcome
+from agentcore.ports.tools import Outcome
 from agentcore.tools.catalogue import builtin_tools
 from agentcore.tools.code import MAX_SHOWN
 from agentcore.tools.lsp import MAX_PLACES

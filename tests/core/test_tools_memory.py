@@ -13,7 +13,7 @@ from agentcore.memory import FILE_NAME, MAX_FILE_BYTES, MAX_NOTE_CHARS, SHOWN_LI
 from agentcore.messages import ToolCall
 from agentcore.permissions.decision import Outlook, Stance, judge_call
 from agentcore.permissions.facts import Facts
-from agentcore.ports import ToolError, ToolRoom
+from agentcore.ports.tools import ToolError, ToolRoom
 from agentcore.tools.memory import MemoryTool
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from agentcore.environment import command_environ
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 from agentcore.tools.diffs import unified_diff
 from agentcore.tools.globs import Glob
 from agentcore.tools.matching import replace_text
@@ -176,7 +176,8 @@ def test_binary_output_is_cut_again_as_text() -> None:
     ["OPENAI_API_KEY", "GITHUB_TOKEN", "TOKEN", "api_key", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "DB_PASSWORD",
      "PGPASSWORD", "MYSQL_PWD", "CLIENT_SECRET", "API_KEYS", "GOOGLE_APPLICATION_CREDENTIALS", "NPM_AUTH",
      "AGENTCORE_TOKEN_FILE", "agentcore_home", "SSH_PASSPHRASE", "APIKEY", "AWS_BEARER_TOKEN_BEDROCK",
-     "OPENAI_KEY_PROD", "AZURE_OPENAI_KEY_2", "HF_TOKEN_RO", "GITHUB_PAT"],
+     "OPENAI_KEY_PROD", "AZURE_OPENAI_KEY_2", "HF_TOKEN_RO", "GITHUB_PAT",
+     "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"],
 )  # fmt: skip
 def test_secrets_are_withheld_from_commands(name: str) -> None:
     assert command_environ({name: "x"}) == {}

@@ -2,10 +2,10 @@
 
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -14,7 +14,12 @@ from pydantic import ValidationError
 
 from agentcore.addresses import is_public
 from agentcore.messages import Image
-from agentcore.ports import Outcome, ToolError, ToolRoom
+from agentcore.origin import Origin
+from agentcore.permissions.rulebook import read_rules
+from agentcore.permissions.rules import Rule
+from agentcore.permissions.workspace import Workspace
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom
+from agentcore.tools.catalogue import WebAccess, builtin_tools
 from agentcore.tools.web.cache import KEPT_S, MAX_BYTES, MAX_PAGES, Page, PageCache
 from agentcore.tools.web.fetch import OUTPUT_BYTES, WebFetchTool
 from agentcore.tools.web.fetching import _PIECE_BYTES, Limits, _Unpacker
@@ -31,11 +36,11 @@ LIMITS = Limits(max_bytes=200_000, timeout_s=20.0)
 class Fetcher:
     """The tool, its cache's clock, and the blobs that pictures go to."""
 
-    def __init__(self, server: WebServer, limits: Limits = LIMITS) -> None:
+    def __init__(self, server: WebServer, limits: Limits = LIMITS, rules: Sequence[Rule] = ()) -> None:
         self.server = server
         self.clock = FakeClock()
         self.blobs = MemoryBlobs()
-        self.tool = WebFetchTool(server.web(), PageCache(self.clock), self.blobs, limits)
+        self.tool = WebFetchTool(server.web(), PageCache(self.clock), self.blobs, limits, rules)
 
     async def fetch(self, url: str, **input: Any) -> Outcome:
         try:
@@ -276,6 +281,51 @@ async def test_a_redirect_to_what_is_no_address_fails(fetcher: Fetcher, location
     fetcher.server.pages["/"] = redirect(location)
     assert "redirects to" in await fetcher.error(fetcher.server.url())
     assert len(fetcher.server.asked) == 1
+
+
+RULED = [
+    ("deny", ["WebFetch(url:*/admin*)"], True),
+    ("deny", ["web_*(url:*/admin*)"], True),
+    ("ask", ["WebFetch(url:*/admin*)"], True),
+    ("ask", ["WebFetch(domain:site.example)"], False),
+    ("ask", ["WebFetch"], False),
+    ("ask", ["WebFetch(url:http*)"], False),
+    ("deny", ["WebFetch(url:*/other*)"], False),
+    ("deny", ["Read(admin)"], False),
+]
+
+
+@pytest.mark.parametrize(("effect", "rules", "is_told"), RULED)
+async def test_a_redirect_to_an_address_that_a_rule_is_about_is_told_and_not_followed(
+    server: WebServer, effect: Literal["deny", "ask"], rules: list[str], is_told: bool
+) -> None:
+    """The gate judged the first address; it judges this one when it is fetched. What others fetched is the same."""
+    server.pages |= {"/": redirect("/two"), "/two": redirect("/admin?x"), "/admin?x": answer("inside")}
+    everybody = Fetcher(server)
+    book, told = read_rules({effect: rules}, Origin("settings.toml"))
+    assert told == ()
+    ruled = Fetcher(server, rules=book.of(effect))
+    outcome = await ruled.fetch(server.url())
+    assert ("inside" in outcome.output) is not is_told
+    assert ("/admin?x" in server.paths) is not is_told
+    await everybody.text(server.url())
+    ruled.tool._cache = everybody.tool._cache
+    outcome = await ruled.fetch(server.url())
+    assert ("inside" in outcome.output) is not is_told
+    assert outcome.output.endswith("fetch it to go on.") is is_told
+
+
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+async def test_the_tool_of_a_session_knows_its_rules(
+    server: WebServer, tmp_path: Path, effect: Literal["deny", "ask"]
+) -> None:
+    server.pages |= {"/": redirect("/admin"), "/admin": answer("inside")}
+    book, _ = read_rules({effect: ["WebFetch(url:*/admin)"]}, Origin("settings.toml"))
+    workspace = Workspace(tmp_path, (tmp_path,), deny=book.deny, ask=book.ask)
+    made = builtin_tools(workspace, {}, MemoryBlobs(), web=WebAccess(server.web(), PageCache(FakeClock())))
+    fetcher = Fetcher(server)
+    [fetcher.tool] = [tool for tool in made if isinstance(tool, WebFetchTool)]
+    assert (await fetcher.fetch(server.url())).output.endswith("fetch it to go on.")
 
 
 # --- bounds ---

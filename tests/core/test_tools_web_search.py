@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from agentcore.app import App
-from agentcore.ports import Outcome, ToolError, ToolRoom
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom
 from agentcore.tools.web.search import WebSearchTool
 from agentcore.tools.web.services import SERVICES, chosen
 from tests.core.test_tools import Workbench

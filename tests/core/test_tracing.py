@@ -17,15 +17,15 @@ from agentcore.tracing.page import render
 from agentcore.tracing.recorder import Recorder
 from agentcore.tracing.requests import FILE_NAME, Deltas, read_requests
 from agentcore.tracing.timeline import Node, news, tell
-from agentcore.wiretap import Sent, listening
+from agentcore.wiretap import Sent, listening, speaking_as
 from agentcore.wiretap import tell as tell_sent
 from tests.fakes import FakeClock
 
 KEY = "sk-ant-api03-AbCd1234EfGh5678IjKl"
 
 
-def recorder(path: Path, *, secrets: tuple[str, ...] = (), agent: str | None = None) -> Recorder:
-    return Recorder(path / FILE_NAME, FakeClock(), lambda: 7, Redactor(secrets), agent)
+def recorder(path: Path, *, secrets: tuple[str, ...] = ()) -> Recorder:
+    return Recorder(path / FILE_NAME, FakeClock(), lambda: 7, Redactor(secrets))
 
 
 def sent(body: str, address: str = "http://here/v1", **headers: str) -> Sent:
@@ -63,11 +63,12 @@ def test_a_conversation_is_kept_once_however_often_it_is_sent(tmp_path: Path) ->
 
 
 def test_addresses_and_subagents_are_told_apart(tmp_path: Path) -> None:
-    one, other = recorder(tmp_path), recorder(tmp_path, agent="explore-1")
-    one(sent('"a"'))
-    other(sent('"b"'))
-    one(sent('"c"', "http://there"))
-    one(sent('"ad"'))
+    with listening(recorder(tmp_path)):
+        tell_sent(lambda: sent('"a"'))
+        with speaking_as("explore-1"):
+            tell_sent(lambda: sent('"b"'))
+        tell_sent(lambda: sent('"c"', "http://there"))
+        tell_sent(lambda: sent('"ad"'))
     found = [(one.agent, one.address, one.body) for one in read_requests(tmp_path / FILE_NAME)]
     assert found == [
         (None, "http://here/v1", '"a"'),
@@ -217,14 +218,18 @@ def test_what_a_subagent_did_lies_in_the_call_that_began_it() -> None:
         event("model_start", 1, model="a/b"),
         event("model_end", 2, stop_reason="tool_use", request_ms=1),
         event("tool_start", 3, call_id="t1", tool_name="task", input={"prompt": "look"}),
-        event("model_start", 4, model="a/c", agent="explore-1"),
-        event("model_end", 5, stop_reason="end_turn", request_ms=1, agent="explore-1"),
-        event("tool_end", 6, call_id="t1", tool_name="task", output="found", is_error=False),
+        event("user_message", 4, source="prompt", content=[], agent="explore-1", for_call="t1"),
+        event("model_start", 5, model="a/c", agent="explore-1"),
+        event("model_end", 6, stop_reason="end_turn", request_ms=1, agent="explore-1"),
+        event("tool_end", 7, call_id="t1", tool_name="task", output="found", is_error=False),
     ]
-    nodes = tell(lines, [request(4, {"x": 1}, "explore-1"), request(1, {"y": 1})])
-    assert shape(nodes) == [("model", "a/b"), ("tool", "task look", [("agent", "explore-1", [("model", "a/c")])])]
+    nodes = tell(lines, [request(5, {"x": 1}, "explore-1"), request(1, {"y": 1})])
+    assert shape(nodes) == [
+        ("model", "a/b"),
+        ("tool", "task look", [("agent", "explore-1", [("prompt", ""), ("model", "a/c")])]),
+    ]
     assert '"y": 1' in nodes[0].texts[0][1]
-    assert '"x": 1' in nodes[1].children[0].children[0].texts[0][1]
+    assert '"x": 1' in nodes[1].children[0].children[1].texts[0][1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from agentcore.errors import ProviderError
 from agentcore.events import Compacted
 from agentcore.messages import Message, Text
-from agentcore.ports import TextPart
+from agentcore.ports.models import TextPart
 from tests.fakes import House, Turn, house, say
 
 pytestmark = pytest.mark.anyio

@@ -156,12 +156,11 @@ def test_a_provider_needs_a_name_that_models_can_begin_with(tmp_path: Path, name
 def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
     found = effective(
         tmp_path,
-        'modell = "a/b"\nmcp_servers = {}\n[aliases]\n"a/b" = "c/d"\nx = "y"\nz = 1\ngood = "c/d"\n',
+        'modell = "a/b"\n[aliases]\n"a/b" = "c/d"\nx = "y"\nz = 1\ngood = "c/d"\n',
     )
-    modell, servers, *aliases = sorted(found.notices, key=lambda notice: "[aliases]" in notice)
+    modell, *aliases = sorted(found.notices, key=lambda notice: "[aliases]" in notice)
     assert "`modell`" in modell
     assert "`model`" in modell
-    assert "`mcp_servers`" in servers
     assert [notice.split("`")[1] for notice in aliases] == ["a?b", "x", "z"]
     assert found.names.aliases == {"good": "c/d"}
     assert effective(tmp_path, "providers = 3\naliases = 4").notices != ()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentcore.messages import Message, Text, ToolCall, ToolResult
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.anthropic.body import encode_body as anthropic_body
 from agentcore.providers.compatible.body import encode_body as compatible_body
 from agentcore.providers.compatible.dialects import Dialect

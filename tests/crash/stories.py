@@ -16,7 +16,12 @@ def check_journal(data: bytes) -> list[dict[str, Any]]:
     check_once("done", [event["run_id"] for event in events if event["type"] == "done"])
     check_once("request", [event["request_id"] for event in events if event["type"] == "permission_request"])
     check_once("resolution", [event["request_id"] for event in events if event["type"] == "permission_resolved"])
-    check_once("message", [event["prompt_id"] for event in events if event["type"] == "user_message"])
+    said = [event for event in events if event["type"] == "user_message"]
+    check_once("message", [event["prompt_id"] for event in said if "prompt_id" in event])
+    check_once("telling of a task", [task_id for event in said for task_id in event.get("task_ids", ())])
+    updates = [(event["task_id"], event["state"]) for event in events if event["type"] == "task_update"]
+    check_once("beginning of a task", [task_id for task_id, state in updates if state == "running"])
+    check_once("end of a task", [task_id for task_id, state in updates if state != "running"])
     check_once("result", [event["call_id"] for event in events if event["type"] == "tool_end"])
     return events
 
@@ -39,6 +44,12 @@ def check_numbers(lines: Sequence[dict[str, Any]]) -> None:
 def check_pairs(events: Sequence[dict[str, Any]]) -> None:
     """Every call has its result before anything else is said; only the last batch may still be open, and one whose
     run is suspended."""
+    for agent in {event.get("agent") for event in events}:
+        check_pairs_of([event for event in events if event.get("agent") == agent])
+
+
+def check_pairs_of(events: Sequence[dict[str, Any]]) -> None:
+    """The same of one agent: the main one, or a subagent."""
     still_open: set[str] = set()
     for event in events:
         is_end = event["type"] == "done" and event["stop_reason"] != "suspended"

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from agentcore.events import TextDelta
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.scripted.provider import ScriptedProvider
 from agentcore.providers.scripted.script import Script
 from server.live import LiveSession

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.sessions.fold import fold
 from server.live import LiveSession
 from server.schemas import AnswerBody

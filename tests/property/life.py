@@ -11,7 +11,7 @@ from typing import Any
 from agentcore.errors import ProviderError
 from agentcore.events import SessionUpdated
 from agentcore.messages import Text, ToolCall
-from agentcore.ports import Finished, StreamPart, TextPart, ToolCallPart
+from agentcore.ports.models import Finished, StreamPart, TextPart, ToolCallPart
 from agentcore.session import Submission
 from server.schemas import AnswerBody
 from tests.fakes import SPENT

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from server.hub import Hub
 from server.live import LiveSession
-from server.routes.events import Reader
+from server.reader import SessionReader
 from tests.daemon import DISPLAY_ONLY, parse_frame
 
 
@@ -17,7 +17,7 @@ class Person:
 
     async def read(self, hub: Hub, live: LiveSession) -> None:
         """Read from the last number on, to the end of the session or until cancelled."""
-        async for chunk in Reader(hub, live, self.cursor).chunks():
+        async for chunk in SessionReader(hub, live, self.cursor).chunks():
             self._take(chunk)
 
     def _take(self, chunk: bytes) -> None:

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from agentcore.errors import ProviderError
 from agentcore.messages import ToolResult
-from agentcore.ports import Deferred, Finished, ModelRequest, Outcome, StreamPart, Tool, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.models import Finished, ModelRequest, StreamPart
+from agentcore.ports.tools import Deferred, Outcome, Tool, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.catalogue import builtin_tools
 from server.bus import Bus
 from tests.core.test_transcript import check

@@ -11,7 +11,7 @@ import pytest
 
 from agentcore.app import App
 from agentcore.app_config import AppConfig
-from agentcore.ports import Outcome, ToolRoom
+from agentcore.ports.tools import Outcome, ToolRoom
 from agentcore.sessions.store import project_of
 from agentcore.settings.private import project_file
 from server.asgi import Application, core_config
@@ -173,8 +173,8 @@ async def test_the_projects_private_settings_make_its_sessions(tmp_path: Path) -
 
 
 class Served:
-    def __init__(self, root: Path, http: httpx.AsyncClient, core: App) -> None:
-        self.root, self.http, self.core = root, http, core
+    def __init__(self, root: Path, http: httpx.AsyncClient, core: App, provider: FakeProvider) -> None:
+        self.root, self.http, self.core, self.provider = root, http, core, provider
 
     async def listed(self) -> list[dict[str, object]]:
         answer = await self.http.get("/v1/approvals")
@@ -198,13 +198,14 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         token=TOKEN,
         model="scripted/fake",
     )
-    core = App(core_config(settings), providers=FakeProviders(FakeProvider()))
+    provider = FakeProvider()
+    core = App(core_config(settings), providers=FakeProviders(provider))
     application = Application(settings, core)
     await application.start()
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(application.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:80", headers=headers) as http:
-        yield Served(tmp_path, http, core)
+        yield Served(tmp_path, http, core, provider)
     await application.stop()
 
 
@@ -227,6 +228,62 @@ async def test_the_word_of_a_person_is_in_force_at_once_for_this_content(served:
     assert not served.core.approvals.is_approved(server.origin, str(one["sha256"]))
     want(work, "files", "npx-evil")
     assert {str(entry["state"]) for entry in await served.listed()} == {"waiting", "denied"}
+
+
+async def test_a_hook_whose_script_was_changed_runs_no_more_until_it_is_approved_again(served: Served) -> None:
+    work, ran = served.root / "work", served.root / "ran"
+    hook = {"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/.claude/check.sh'}
+    (work / ".claude").mkdir()
+    (work / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
+    script = work / ".claude" / "check.sh"
+
+    def write(word: str) -> None:
+        script.write_text(f"#!/bin/sh\necho {word} >> {ran}\n")
+        script.chmod(0o755)
+
+    async def prompt() -> list[str]:
+        served.provider.script(say("Done."))
+        answer = await served.http.post(f"/v1/sessions/{session}/prompt", json={"text": "go", "wait": True})
+        assert answer.status_code == 200
+        return ran.read_text().split() if ran.exists() else []
+
+    write("zeroth")
+    [shown] = await served.listed()
+    write("first")
+    assert (await served.decide(shown["id"])).status_code == 404
+    session = (await served.http.post("/v1/sessions", json={})).json()["id"]
+    [one] = await served.listed()
+    assert (one["state"], one["scripts"]) == ("waiting", [".claude/check.sh"])
+    assert await prompt() == []
+    assert (await served.decide(one["id"])).status_code == 204
+    assert await prompt() == ["first"]
+    write("changed")
+    assert await prompt() == ["first"]
+    [again] = [entry for entry in await served.listed() if entry["state"] == "waiting"]
+    assert (await served.decide(again["id"])).status_code == 204
+    assert await prompt() == ["first", "changed"]
+
+
+async def test_a_session_in_another_folder_does_not_run_what_its_folder_puts_in_the_place_of_a_script(
+    served: Served,
+) -> None:
+    work, ran = served.root / "work", served.root / "ran"
+    hook = {"type": "command", "command": "./check.sh"}
+    (work / ".claude").mkdir()
+    (work / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
+    for folder in (work, work / "inner"):
+        folder.mkdir(exist_ok=True)
+        (folder / "check.sh").write_text(f"#!/bin/sh\necho {folder.name} >> {ran}\n")
+        (folder / "check.sh").chmod(0o755)
+    [one] = await served.listed()
+    assert (await served.decide(one["id"])).status_code == 204
+    for folder in (work, work / "inner"):
+        session = (await served.http.post("/v1/sessions", json={"cwd": str(folder)})).json()["id"]
+        served.provider.script(say("Done."))
+        await served.http.post(f"/v1/sessions/{session}/prompt", json={"text": "go", "wait": True})
+    assert ran.read_text().split() == ["work"]
+    waiting = [entry["scripts"] for entry in await served.listed() if entry["state"] == "waiting"]
+    assert waiting == [["check.sh", "inner/check.sh"]]
 
 
 async def test_the_roots_and_the_folders_of_loaded_sessions_are_looked_at(served: Served) -> None:

@@ -1,11 +1,12 @@
 """The bus against a ten-line model: random walks with a seed, and the arithmetic of the ring."""
 
 import random
+from collections.abc import Sequence
+from functools import partial
 
-import anyio
 import pytest
 
-from server.bus import LAG_EVENTS, STALL_S, Bus, Cursor, Evicted
+from server.bus import LAG_EVENTS, STALL_S, Bus, Cursor, Evicted, Writer
 
 pytestmark = pytest.mark.anyio
 
@@ -62,25 +63,34 @@ async def test_a_chunk_is_bounded_but_never_empty(monkeypatch: pytest.MonkeyPatc
     assert 500 in taken
 
 
-async def test_readers_wake_for_events_and_for_the_end() -> None:
-    bus, woken = Bus(0), []
+def test_those_who_wait_are_woken_once_and_again_only_when_they_wait_again() -> None:
+    bus, woken = Bus(0), list[int]()
+    wakes = [partial(woken.append, number) for number in range(3)]
+    for wake in wakes:
+        bus.sleepers.add(wake)
+    bus.sleepers.discard(wakes[1])
+    bus.publish(1, b"x")
+    assert woken == [0, 2]
+    bus.publish(2, b"x")
+    bus.sleepers.add(wakes[0])
+    bus.close(b"bye")
+    assert woken == [0, 2, 0]
+    assert len(bus.sleepers) == 0
 
-    async def read() -> None:
-        await bus.wait_beyond(0)
-        woken.append(bus.head)
-        await bus.wait_beyond(bus.head)
-        woken.append("closed")
 
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(read)
-            await anyio.wait_all_tasks_blocked()
-            bus.publish(1, b"x")
-            await anyio.wait_all_tasks_blocked()
-            assert woken == [1, 1, 1]
-            bus.close(b"bye")
-    assert woken[3:] == ["closed"] * 3
+def test_readers_side_by_side_share_a_chunk_as_far_as_they_join_alike() -> None:
+    bus, joined = Bus(0), list[str]()
+
+    def join(name: str, frames: Sequence[bytes]) -> bytes:
+        joined.append(name)
+        return name.encode() + b"".join(frames)
+
+    a, b = partial(join, "a"), partial(join, "b")
+    bus.publish(1, b"x")
+    assert [bus.take(0, how) for how in (a, b, a, b)] == [(b"ax", 1), (b"bx", 1)] * 2
+    bus.publish(2, b"y")
+    assert bus.take(0, a) == (b"axy", 2)
+    assert joined == ["a", "b", "a"]
 
 
 STALLS = [
@@ -100,7 +110,7 @@ async def test_only_a_socket_that_takes_nothing_while_far_behind_is_dropped(
     for seq in range(1, behind + 1):
         bus.publish(seq, b"x")
     now = 100.0
-    cursor = Cursor(0, writing_since=None if writing_s is None else now - writing_s, drop=lambda: dropped.append(1))
-    bus.cursors.add(cursor)
+    writer = Writer(None if writing_s is None else now - writing_s, drop=lambda: dropped.append(1))
+    bus.cursors.add(Cursor(0, writer))
     bus.drop_stalled(now)
-    assert (cursor.is_dropped, bool(dropped)) == (is_dropped, is_dropped)
+    assert (writer.dropped_at, bool(dropped)) == (behind if is_dropped else None, is_dropped)

@@ -11,6 +11,7 @@ import pytest
 from agentcore.guard.building import GROUP, make_scanner
 from agentcore.guard.guard import WITHHELD_FILE
 from agentcore.messages import Document, Text
+from agentcore.sessions.waiting import HIDDEN
 from agentcore.tools.pdf import MAX_PAGES
 from tests.core.test_deferral import hand_over
 from tests.crash.test_barriers import serving, until_idle
@@ -85,3 +86,24 @@ async def test_a_result_from_outside_is_checked_before_it_is_one(tmp_path: Path,
         last = served.provider.requests[-1].messages[-1].model_dump_json()
         assert told in last
         assert MAIL.encode() not in served.journal(live)
+
+
+@pytest.mark.parametrize(("mode", "told"), [("redact", "write to [EMAIL "), ("reject", "[Withheld: the guard ")])
+async def test_one_prompt_of_the_queue_is_shown_as_the_guard_lets_it_through(
+    tmp_path: Path, mode: str, told: str
+) -> None:
+    guarding(tmp_path, mode)
+    async with serving(tmp_path) as served:
+        live = await served.session()
+        served.provider.script(use(call("bash", command="make")), say("Done."))
+        live.prompt("go")
+        queued = live.prompt(f"write to {MAIL}", when_busy="queue").prompt_id
+        place = f"/v1/sessions/{live.id}/queue"
+        shown = (await served.http.get(f"{place}/{queued}")).json()
+        edited = (await served.http.patch(f"{place}/{queued}", json={"text": f"write to {MAIL}!"})).json()
+        listed = (await served.http.get(place)).json()["queue"]
+        assert [one["text"].startswith(told) for one in (shown, edited)] == [True, True]
+        assert [(one["text"], one["is_cut"]) for one in listed] == [(HIDDEN, True)]
+        live.queue.clear()
+        live.cancel()
+        await until_idle(live)

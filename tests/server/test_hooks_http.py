@@ -19,7 +19,8 @@ from agentcore.hooks.room import HookRoom, Scene
 from agentcore.hooks.session import SessionHooks
 from agentcore.messages import ToolCall
 from agentcore.origin import Origin
-from agentcore.ports import BeforeCall, HookSays
+from agentcore.ports.hooks import BeforeCall
+from agentcore.ports.permission import HookSays
 
 pytestmark = pytest.mark.anyio
 

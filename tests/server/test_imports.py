@@ -7,6 +7,7 @@ FOR_LATER = frozenset(
     {
         "PIL",
         "agentcore.lsp.room",
+        "agentcore.telemetry.room",
         "anthropic",
         "bs4",
         "google.genai",
@@ -18,6 +19,7 @@ FOR_LATER = frozenset(
         "mcp",
         "numpy",
         "openai",
+        "opentelemetry",
         "phonenumbers",
         "pypdf",
         "rich",

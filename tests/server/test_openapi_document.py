@@ -244,7 +244,9 @@ def test_only_numbered_events_of_a_stream_must_have_their_envelope(described: di
     schemas = described["components"]["schemas"]
     assert not envelope & set(schemas["TextDelta"]["required"])  # as an answer holds it
     assert envelope < set(schemas["TextDeltaEvent"]["required"])
-    assert not envelope & set(schemas["GapEvent"]["properties"])
+    assert not envelope & set(schemas["LaggingEvent"]["properties"])
+    assert envelope & set(schemas["GapEvent"]["properties"]) == {"session"}  # on a stream over many sessions
+    assert "session" not in schemas["GapEvent"]["required"]
     assert schemas["SnapshotEvent"]["properties"]["session"] == {"$ref": "#/components/schemas/Health"}
 
 

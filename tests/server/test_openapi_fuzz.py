@@ -28,6 +28,7 @@ from tests.daemon import TOKEN, Daemon, Frame, running
 
 FILE = Path(__file__).resolve().parents[2] / "openapi.yaml"
 EVENTS_PATH = "/v1/sessions/{id}/events"
+ALL_EVENTS_PATH = "/v1/events"
 EXAMPLES = 80  # for each operation; some twenty seconds for all of them
 CHECKS = [
     not_a_server_error,
@@ -47,7 +48,7 @@ STORY = {"turns": [{"tool_calls": [{"name": "bash", "input": {"command": "true"}
 SETTLED = {"mode": "deny", "unattended": "deny", "model": "scripted/story.json"}
 """Nothing waits for a person, whatever a request before has changed."""
 # `/openapi.yaml` is described as text; the tool would hold the parsed document against that.
-schema = from_path(str(FILE)).exclude(path=[EVENTS_PATH, "/openapi.yaml"])
+schema = from_path(str(FILE)).exclude(path=[EVENTS_PATH, ALL_EVENTS_PATH, "/openapi.yaml"])
 schema.config.update(headers={"Authorization": f"Bearer {TOKEN}"})
 
 
@@ -102,12 +103,29 @@ def test_no_cursor_and_no_name_makes_a_stream_fail(served: Daemon, http: httpx.C
     def ask(name: str, cursor: str) -> None:
         headers, params = ({"Last-Event-ID": cursor.strip()}, {}) if way == "header" else ({}, {"after": cursor})
         path = f"/v1/sessions/{quote(name, safe='')}/events"
+        check_stream(path, headers, params)
+
+    @LIMITS
+    @given(
+        names=st.lists(st.one_of(st.just(session), st.text(st.characters(codec="utf-8"), max_size=20)), max_size=3),
+        cursor=st.one_of(
+            st.integers(0, 10**17).map(lambda seq: f"{session}:{seq}"),
+            st.text(st.characters(min_codepoint=32, max_codepoint=126)),
+        ),
+        shown=st.dictionaries(st.sampled_from(["kinds", "detail"]), st.text(max_size=9) | st.sampled_from(["done"])),
+    )
+    def ask_for_many(names: list[str], cursor: str, shown: dict[str, str]) -> None:
+        headers, params = ({"Last-Event-ID": cursor.strip()}, {}) if way == "header" else ({}, {"after": cursor})
+        check_stream(ALL_EVENTS_PATH, headers, {**params, **shown, **({"sessions": ",".join(names)} if names else {})})
+
+    def check_stream(path: str, headers: dict[str, str], params: dict[str, str]) -> None:
         with http.stream("GET", path, headers=headers, params=params) as answer:
             assert answer.status_code in (200, 400, 404, 405, 409)
             if answer.status_code == 200:
                 assert next(answer.iter_lines()) == ": connected"
 
     ask()
+    ask_for_many()
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +144,8 @@ async def test_every_event_of_a_stream_is_as_the_file_describes_it(served: Daemo
             frames += await stream.until("permission_request")
             async with served.stream(session) as late:
                 frames += await late.until("snapshot")
+            async with served.stream(None, query=f"?sessions={session}&after={session}:9000000") as many:
+                frames += await many.until("permission_request")
             await client.post(f"/v1/sessions/{session}/permissions/perm-1", json={"allow": True, "scope": "session"})
             frames += await stream.until_idle()
             await client.patch(f"/v1/sessions/{session}", json={"title": "Ours", "mode": "plan"})

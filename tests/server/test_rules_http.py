@@ -13,7 +13,7 @@ from server.asgi import Application, core_config
 from server.hub import Hub
 from server.live import LiveSession
 from server.settings import Folders, ServerSettings
-from tests.fakes import FakeProvider, FakeProviders, call, say, use
+from tests.fakes import FakeClock, FakeProvider, FakeProviders, call, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -24,8 +24,8 @@ MAKE = call("bash", command="make all")
 class Served:
     """The whole application in process, with a model that says what it is told."""
 
-    def __init__(self, root: Path, http: httpx.AsyncClient, hub: Hub, provider: FakeProvider) -> None:
-        self.root, self.http, self.hub, self.provider = root, http, hub, provider
+    def __init__(self, root: Path, http: httpx.AsyncClient, hub: Hub, provider: FakeProvider, clock: FakeClock) -> None:
+        self.root, self.http, self.hub, self.provider, self.clock = root, http, hub, provider, clock
 
     @property
     def project(self) -> str:
@@ -48,15 +48,17 @@ class Served:
     async def revoke(self, rule: dict[str, object]) -> httpx.Response:
         return await self.http.delete(f"/v1/permissions/rules/{rule['id']}")
 
-    async def grant(self, live: LiveSession, scope: str) -> None:
+    async def grant(self, live: LiveSession, scope: str, **more: object) -> dict[str, object]:
         """Let `make all` run once, and from now on."""
         self.provider.script(use(MAKE), say("Made."))
         await self.prompt(live)
         request = live.requests.open[0]
         path = f"/v1/sessions/{live.id}/permissions/{request.request_id}"
-        answer = await self.http.post(path, json={"allow": True, "scope": scope})
+        answer = await self.http.post(path, json={"allow": True, "scope": scope, **more})
         assert (answer.status_code, answer.json()["rule"]) == (200, "Bash(make all)")
         await self.idle(live)
+        granted: dict[str, object] = answer.json()
+        return granted
 
     async def asks(self, live: LiveSession) -> bool:
         """Whether `make all` waits for a person; the run is cancelled then."""
@@ -91,13 +93,13 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         token=TOKEN,
         model="scripted/fake",
     )
-    provider = FakeProvider()
-    application = Application(settings, App(core_config(settings), providers=FakeProviders(provider)))
+    provider, clock = FakeProvider(), FakeClock()
+    application = Application(settings, App(core_config(settings), providers=FakeProviders(provider), clock=clock))
     await application.start()
     transport = httpx.ASGITransport(application.app)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:80", headers=headers) as http:
-        yield Served(tmp_path, http, application._routes.state.hub, provider)
+        yield Served(tmp_path, http, application._routes.state.hub, provider, clock)
     await application.stop()
 
 
@@ -164,6 +166,43 @@ async def test_what_always_wrote_holds_in_every_loaded_session_until_it_is_taken
     assert await served.rules() == []
 
 
+@pytest.mark.parametrize("scope", ["session", "project", "user"])
+async def test_a_grant_may_expire_and_is_listed_with_when(served: Served, scope: str) -> None:
+    live, expires_at = await served.session(), served.clock.now() + 3600
+    granted = await served.grant(live, scope, expires_in_s=3600)
+    assert granted == {
+        "allowed": True,
+        "persisted": scope != "session",
+        "rule": "Bash(make all)",
+        "expires_at": expires_at,
+    }
+    assert [rule["expires_at"] for rule in await served.rules()] == [expires_at]
+    assert not await served.asks(live)
+    served.clock.time = expires_at
+    assert await served.rules() == []
+    assert [await served.asks(one) for one in (live, await served.session())] == [True, True]
+
+
+async def test_an_expiring_rule_can_be_taken_back_before(served: Served) -> None:
+    live = await served.session()
+    await served.grant(live, "user", expires_in_s=3600)
+    (rule,) = await served.rules()
+    assert (await served.revoke(rule)).status_code == 204
+    assert "make" not in (served.root / "config" / "settings.toml").read_text()
+    assert await served.asks(live)
+
+
+async def test_an_expiry_without_a_grant_is_refused(served: Served) -> None:
+    live = await served.session()
+    served.provider.script(use(MAKE), say("Made."))
+    await served.prompt(live)
+    path = f"/v1/sessions/{live.id}/permissions/{live.requests.open[0].request_id}"
+    for more in ({}, {"scope": "once"}, {"always": True, "expires_in_s": 0}, {"always": True, "expires_in_s": "soon"}):
+        refused = await served.http.post(path, json={"allow": True, "expires_in_s": 5, **more})
+        assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+    assert len(live.requests.open) == 1
+
+
 async def test_taking_a_rule_back_leaves_the_rest_of_the_file_alone(served: Served) -> None:
     text = '# mine\n[permissions]\nallow = ["bash( make all)", "Bash(ls)"]  # both\ndeny = ["Bash(make all)"]\n'
     file = served.write("settings.toml", text.replace("( make", "(make"))
@@ -200,3 +239,14 @@ async def test_settings_that_cannot_be_written_keep_the_rule(served: Served) -> 
     assert (refused.status_code, refused.json()["code"]) == (507, "storage_unavailable")
     assert await served.rules() == [rule]
     assert not await served.asks(live)
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+async def test_a_rule_that_was_written_once_is_not_written_again_by_a_load(served: Served, scope: str) -> None:
+    live = await served.session()
+    await served.grant(live, scope)
+    (rule,) = await served.rules()
+    assert (await served.revoke(rule)).status_code == 204
+    await served.hub.close(live, "enough")
+    await served.hub.load(live.id)
+    assert await served.rules() == []

@@ -82,6 +82,7 @@ VALUES: list[tuple[str, object, str]] = [
     ("sandbox.network", False, "default"),
     ("sandbox.allowed_domains", [], "default"),
     ("sandbox.auto_allow", False, "default"),
+    ("sandbox.hooks", False, "default"),
     ("budget.session_usd", 5.0, "settings.toml"),
     ("budget.session_tokens", None, "default"),
     ("budget.session_time_s", None, "default"),
@@ -98,7 +99,6 @@ VALUES: list[tuple[str, object, str]] = [
 ]
 NOTICES = [
     "`modle` in settings.toml (line 3) has no effect in this version (did you mean `model`?).",
-    "`mcp_servers` in settings.toml (line 9) has no effect in this version.",
     ".claude/settings.json comes with the repository and can only tighten. Without effect: `permissions.allow`.",
     "hook Stop of .claude/settings.json waits for approval: see agentcore hooks.",
 ]
@@ -116,7 +116,8 @@ def test_the_effective_settings_are_told_with_where_each_comes_from_and_no_secre
     assert "sk-very-secret" not in out
     told = json.loads(out)
     shown = [(one["key"], one["value"], one["source"]) for one in told["values"]]
-    placed = {"permissions.additional_directories": str(desk.home), "hooks.Stop": shown[27][1]}
+    [hook] = [value for key, value, _ in shown if key == "hooks.Stop"]
+    placed = {"permissions.additional_directories": str(desk.home), "hooks.Stop": hook}
     assert shown == [(key, placed.get(key, value), source) for key, value, source in VALUES]
     assert (told["cwd"], sorted(told["notices"])) == (str(desk.work), sorted(NOTICES))
 

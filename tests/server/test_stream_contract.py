@@ -11,10 +11,10 @@ import pytest
 
 from agentcore.encoding import head_of
 from agentcore.events import Notice
+from server import reader as readers
 from server.bus import CHUNK_BYTES
 from server.live import LiveSession
-from server.routes import events as route
-from server.routes.events import Reader
+from server.reader import SessionReader
 from tests.daemon import DISPLAY_ONLY, Daemon, Frame, numbered, parse_frame, running
 from tests.fakes import house
 
@@ -229,7 +229,7 @@ async def test_a_long_replay_goes_on_piece_by_piece_while_the_ring_goes_on(tmp_p
         live = await home.session()
         emit(live, RING + 3000)
         seen: list[Frame] = []
-        async with aclosing(Reader(home.hub, live, 0).chunks()) as chunks:
+        async with aclosing(SessionReader(home.hub, live, 0).chunks()) as chunks:
             with anyio.fail_after(10):
                 while not seen or seen[-1].id != live.bus.head:
                     chunk = await anext(chunks)
@@ -257,9 +257,9 @@ async def test_a_cursor_ahead_of_the_session_gets_a_gap_and_everything_held(
 
 
 async def test_silence_is_broken_by_a_comment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route, "KEEPALIVE_S", 0.001)
+    monkeypatch.setattr(readers, "KEEPALIVE_S", 0.001)
     async with house(tmp_path) as home:
-        reader = Reader(home.hub, await home.session(), None)
+        reader = SessionReader(home.hub, await home.session(), None)
         async with aclosing(reader.chunks()) as chunks:
             with anyio.fail_after(5):
                 await anext(chunks)

@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from server.bus import LAG_EVENTS, STALL_S
-from server.routes.events import EventStream, Reader
+from server.reader import SessionReader
+from server.routes.events import EventStream
 from tests.daemon import DISPLAY_ONLY, Daemon, Frame, Stream, numbered, parse_frame, running
 from tests.fakes import house, say
 
@@ -92,7 +93,7 @@ async def test_only_a_reader_that_is_far_behind_for_two_seconds_is_ended(
 ) -> None:
     async with house(tmp_path) as home:
         live = await home.session()
-        reader, socket = Reader(home.hub, live, None), Socket()
+        reader, socket = SessionReader(home.hub, live, None), Socket()
         with anyio.fail_after(10):
             async with anyio.create_task_group() as group:
                 group.start_soon(EventStream(reader), {"type": "http", "method": "GET"}, socket.receive, socket.send)
@@ -102,8 +103,8 @@ async def test_only_a_reader_that_is_far_behind_for_two_seconds_is_ended(
                 await socket.is_writing.wait()
                 for number in range(LAG_EVENTS + behind):
                     live.agent.notice("info", "more", str(number))
-                assert reader.cursor.writing_since is not None
-                live.bus.drop_stalled(reader.cursor.writing_since + STALL_S * seconds)
+                assert reader.writer.writing_since is not None
+                live.bus.drop_stalled(reader.writer.writing_since + STALL_S * seconds)
                 socket.takes.set()
                 if ends:
                     while socket.sent[-1].get("more_body", True):
@@ -119,9 +120,9 @@ async def test_only_a_reader_that_is_far_behind_for_two_seconds_is_ended(
 async def test_a_burst_alone_ends_nobody(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         live = await home.session()
-        reader = Reader(home.hub, live, None)
+        reader = SessionReader(home.hub, live, None)
         live.bus.cursors.add(reader.cursor)
         home.provider.script(say("word " * (LAG_EVENTS * 3)))
         await home.run(live, "go")
         live.bus.drop_stalled(anyio.current_time() + 100)
-    assert not reader.cursor.is_dropped
+    assert reader.writer.dropped_at is None

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
@@ -17,10 +18,17 @@ pytestmark = pytest.mark.anyio
 
 KEY = "sk-ant-api03-AbCd1234EfGh5678IjKl"
 OWN = 'a key that looks like none é"\\'
+TASK = {"description": "look", "prompt": "look around", "subagent_type": "explore"}
 STORY = {
-    "turns": [
-        {"text": "I look.", "tool_calls": [{"name": "bash", "input": {"command": f"echo {KEY} '<b>'"}}]},
-        {"text": "Done."},
+    "scenes": [
+        {"match": "look around", "turns": [{"text": "Found."}]},
+        {"match": "delegate", "turns": [{"tool_calls": [{"name": "task", "input": TASK}]}, {"text": "Done."}]},
+        {
+            "turns": [
+                {"text": "I look.", "tool_calls": [{"name": "bash", "input": {"command": f"echo {KEY} '<b>'"}}]},
+                {"text": "Done."},
+            ]
+        },
     ]
 }
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -34,11 +42,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-def told(served: Daemon, **settings: object) -> str:
+def told(served: Daemon, text: str = f"use {KEY} and {OWN}!", **settings: object) -> str:
     """A session with a run, told with secrets."""
     with Client(served.url, served.token) as client:
         session = client.create_session(mode="yolo", **settings)  # type: ignore[arg-type]  # what is set is the test's
-        assert session.prompt_and_wait(f"use {KEY} and {OWN}!").text == "Done."
+        assert session.prompt_and_wait(text).text == "Done."
         return session.id
 
 
@@ -89,19 +97,56 @@ async def test_the_page_may_do_nothing_in_a_browser(served: Daemon) -> None:
         assert (await nobody.get(f"/v1/sessions/{session}/trace")).status_code == 401
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed here")
-def test_a_browser_shows_what_belongs_together_in_one(served: Daemon, tmp_path: Path) -> None:
-    assert CHROMIUM is not None
-    page = tmp_path / "page.html"
-    page.write_text(page_of(served, told(served, trace=True)))
+def in_a_browser(served: Daemon, session: str, folder: Path) -> str:
+    """The page as a real browser understands it."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed here")
+    page = folder / "page.html"
+    page.write_text(page_of(served, session))
     quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", *quiet, f"--user-data-dir={tmp_path}/own"]
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", *quiet, f"--user-data-dir={folder}/own"]
     command = [CHROMIUM, *flags, "--dump-dom", page.as_uri()]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert shown.count('<details class="model">') == 2
-    assert shown.count('<details class="tool">') == 1
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+class Nesting(HTMLParser):
+    """Of what stands in what: a path of classes for each `details`, and the texts in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.paths: list[tuple[str, ...]] = []
+        self.texts: dict[tuple[str, ...], str] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "details":
+            self.open.append(dict(attrs)["class"] or "")
+            self.paths.append(tuple(self.open))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "details":
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        path = tuple(self.open)
+        self.texts[path] = self.texts.get(path, "") + data
+
+
+def test_a_browser_shows_each_call_once_and_runs_nothing(served: Daemon, tmp_path: Path) -> None:
+    shown = in_a_browser(served, told(served, trace=True), tmp_path)
+    assert Nesting(shown).paths == [("prompt",), ("model",), ("tool",), ("notice",), ("model",), ("end",)]
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
+
+
+def test_in_a_browser_the_requests_of_a_subagent_lie_in_the_call_that_began_it(served: Daemon, tmp_path: Path) -> None:
+    nesting = Nesting(in_a_browser(served, told(served, "delegate this", trace=True), tmp_path))
+    below = ("tool", "agent")
+    assert [path for path in nesting.paths if path[:2] == below] == [below, (*below, "prompt"), (*below, "model")]
+    assert '"text": "look around"' in nesting.texts[*below, "model"]
+    assert "sent to scripted:" in nesting.texts[*below, "model"]
+    assert '"text": "delegate this"' in nesting.texts[("model",)]
 
 
 def test_the_command_line_tells_it_without_a_server(served: Daemon, tmp_path: Path) -> None:

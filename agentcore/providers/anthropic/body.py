@@ -23,7 +23,7 @@ from agentcore.messages import (
     ToolCall,
     ToolResult,
 )
-from agentcore.ports import ModelRequest, ToolDefinition
+from agentcore.ports.models import ModelRequest, ToolDefinition
 from agentcore.providers.anthropic.models import Abilities, abilities, budget_for, effort_for
 from agentcore.providers.ids import wire_id
 from agentcore.providers.prefix import GONE, encoded_messages, joined, withhold

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agentcore.errors import ProviderError
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.anthropic.body import encode_body, withhold_thinking
 from agentcore.providers.anthropic.models import abilities

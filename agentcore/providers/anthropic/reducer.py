@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from agentcore.caps import bounded_input
 from agentcore.messages import Block, Opaque, Thinking, ToolCall
-from agentcore.ports import Finished, StreamPart, ToolCallPart
+from agentcore.ports.models import Finished, StreamPart, ToolCallPart
 from agentcore.providers.faults import Faults
 from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, count, details, name_in
 from agentcore.usage import Usage

@@ -26,7 +26,7 @@ from agentcore.messages import (
     ToolCall,
     ToolResult,
 )
-from agentcore.ports import ModelRequest, ToolDefinition
+from agentcore.ports.models import ModelRequest, ToolDefinition
 from agentcore.providers.compatible.dialects import Dialect
 from agentcore.providers.ids import NINE, PRINTABLE, wire_id
 from agentcore.providers.prefix import GONE, encoded_messages, joined

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from agentcore.caps import bounded_input
 from agentcore.messages import Opaque, ToolCall
-from agentcore.ports import ToolCallPart
+from agentcore.ports.models import ToolCallPart
 from agentcore.providers.compatible.body import EXTRA
 from agentcore.providers.growing import GrowingInput, Wire, name_in
 

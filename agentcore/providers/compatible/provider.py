@@ -10,7 +10,7 @@ import anyio
 from pydantic_core import from_json
 
 from agentcore.errors import ProviderError
-from agentcore.ports import ModelRequest, StreamPart
+from agentcore.ports.models import ModelRequest, StreamPart
 from agentcore.providers import answers
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.compatible.body import encode_body

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from agentcore.errors import ProviderErrorKind
 from agentcore.messages import Block, ToolCall
-from agentcore.ports import Finished, StreamPart
+from agentcore.ports.models import Finished, StreamPart
 from agentcore.providers.compatible.body import DETAILS, THINKING
 from agentcore.providers.compatible.calls import GrowingCall, GrowingCalls
 from agentcore.providers.compatible.reasoning import GrowingDetails, Reasoning

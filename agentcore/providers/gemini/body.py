@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agentcore.messages import Attachment, Block, Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.gemini.marks import ID, SIGNATURE, Marks, is_seal, marked
 from agentcore.providers.gemini.models import is_third_generation, thinking_config
 from agentcore.providers.prefix import GONE, encoded_messages, joined, withhold

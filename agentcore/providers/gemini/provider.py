@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agentcore.errors import ProviderError
-from agentcore.ports import ModelRequest, StreamPart
+from agentcore.ports.models import ModelRequest, StreamPart
 from agentcore.providers import answers
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.gemini.body import encode_body, withhold_signatures

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from agentcore.caps import bounded_input
 from agentcore.messages import Block, Opaque, ToolCall
-from agentcore.ports import Finished, StreamPart, ToolCallPart
+from agentcore.ports.models import Finished, StreamPart, ToolCallPart
 from agentcore.providers.faults import Faults
 from agentcore.providers.gemini.arguments import Arguments
 from agentcore.providers.gemini.marks import ID, SIGNATURE, mark

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agentcore.messages import Attachment, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentcore.ports import ModelRequest, ToolDefinition
+from agentcore.ports.models import ModelRequest, ToolDefinition
 from agentcore.providers.ids import PRINTABLE, wire_id
 from agentcore.providers.ollama.model import Model
 from agentcore.providers.prefix import GONE, encoded_messages, joined

@@ -19,7 +19,7 @@ import anyio
 from pydantic_core import from_json, to_json
 
 from agentcore.errors import ProviderError
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.http import read_body

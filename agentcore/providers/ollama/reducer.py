@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pydantic_core import from_json, to_json
 
 from agentcore.messages import ToolCall
-from agentcore.ports import Finished, StreamPart, ToolCallPart
+from agentcore.ports.models import Finished, StreamPart, ToolCallPart
 from agentcore.providers.faults import Faults
 from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, count, name_in
 from agentcore.usage import Usage

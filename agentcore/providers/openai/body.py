@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from agentcore.messages import Attachment, Block, Document, Image, Message, Opaque, Text, ToolCall, ToolResult
-from agentcore.ports import ModelRequest, ToolDefinition
+from agentcore.ports.models import ModelRequest, ToolDefinition
 from agentcore.providers.ids import wire_id
 from agentcore.providers.openai.models import effort_for, efforts
 from agentcore.providers.openai.schema import meets_strict_rules

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from agentcore.caps import bounded_input
 from agentcore.messages import Block, Opaque, Text, ToolCall
-from agentcore.ports import StreamPart, ToolCallPart
+from agentcore.ports.models import StreamPart, ToolCallPart
 from agentcore.providers.growing import GrowingInput, GrowingText, GrowingThinking, Wire, name_in
 from agentcore.providers.openai.body import FRAME
 

@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agentcore.errors import ProviderError
-from agentcore.ports import ModelRequest
+from agentcore.ports.models import ModelRequest
 from agentcore.providers.answers import HttpProvider
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.growing import Wire

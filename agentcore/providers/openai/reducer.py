@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic_core import from_json
 
 from agentcore.messages import Block, ToolCall
-from agentcore.ports import Finished, StreamPart
+from agentcore.ports.models import Finished, StreamPart
 from agentcore.providers.faults import Faults
 from agentcore.providers.growing import Wire, count, details
 from agentcore.providers.openai.items import Answer, Item, new_item

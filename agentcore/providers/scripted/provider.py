@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from agentcore.compaction.words import COMPACTED, NOTE_TAG, REQUEST_TAG
 from agentcore.errors import ProviderError
 from agentcore.messages import Block, Message, Text, Thinking, ToolCall
-from agentcore.ports import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
+from agentcore.ports.models import Finished, ModelRequest, StreamPart, TextPart, ThinkingPart, ToolCallPart
 from agentcore.providers.scripted.script import Script, ScriptedTurn, load_script
 from agentcore.usage import Usage
 from agentcore.wiretap import Sent, tell

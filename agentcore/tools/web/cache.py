@@ -6,7 +6,7 @@ Bounded by age, number and bytes; whatever was not used for the longest time goe
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from agentcore.ports import Clock
+from agentcore.ports.clock import Clock
 
 KEPT_S = 15 * 60.0  # the contract's
 MAX_PAGES = 64

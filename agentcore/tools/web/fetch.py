@@ -1,5 +1,9 @@
-"""The tool `web_fetch`: one page of the web as text. It follows redirects on the same host, and tells of others."""
+"""The tool `web_fetch`: one page of the web as text. It follows redirects on the same host, and tells of others.
 
+A redirect to an address that a rule denies or asks about is told as well: the gate judged the first address alone.
+"""
+
+from collections.abc import Sequence
 from typing import Annotated
 
 import anyio
@@ -8,8 +12,13 @@ from pydantic import AfterValidator, Field
 from agentcore.caps import safe_text
 from agentcore.errors import StorageUnavailable, Unprocessable
 from agentcore.media import PDF, keep, kind_of
-from agentcore.messages import Attachment
-from agentcore.ports import Blobs, Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.messages import Attachment, ToolCall
+from agentcore.permissions.commands import Match
+from agentcore.permissions.facts import Facts
+from agentcore.permissions.matching import Subject, strongest
+from agentcore.permissions.rules import Rule
+from agentcore.ports.blobs import Blobs
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.inputs import Plain
 from agentcore.tools.pdf import pdf_text
 from agentcore.tools.texts import decode_start
@@ -69,7 +78,16 @@ class WebFetchTool:
         output_limit_bytes=OUTPUT_BYTES + 4096,
     )
 
-    def __init__(self, web: Web, cache: PageCache, blobs: Blobs, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        web: Web,
+        cache: PageCache,
+        blobs: Blobs,
+        limits: Limits | None = None,
+        rules: Sequence[Rule] = (),
+    ) -> None:
+        """`rules` are those that deny or ask."""
+        self._rules = tuple(rules)
         self._web = web
         self._cache = cache
         self._blobs = blobs
@@ -78,7 +96,7 @@ class WebFetchTool:
     async def run(self, input: WebFetchInput, room: ToolRoom) -> Outcome:
         address = parse_address(input.url)
         page = self._cache.find(str(address))
-        if page is not None:
+        if page is not None and not self._is_ruled(address, page.address):
             return await self._shown(page, input.prompt, "fetched a short while ago")
         fetched = await self._fetched(address)
         if isinstance(fetched, str):
@@ -96,7 +114,8 @@ class WebFetchTool:
             return reply if isinstance(reply, str) else await _page_of(reply)
         raise ToolError(f"{address} took longer than {self._limits.timeout_s:g} s: it was given up")
 
-    async def _followed(self, address: WebAddress) -> Reply | str:
+    async def _followed(self, first: WebAddress) -> Reply | str:
+        address = first
         for _ in range(MAX_REDIRECTS + 1):
             reply = await self._web.send(Query(address, headers={"Accept": _ACCEPT}), self._limits)
             location = reply.headers.get("location")
@@ -109,8 +128,18 @@ class WebFetchTool:
                 raise ToolError(f"{address} redirects to {safe_text(where)[:300]!r}: {error}") from error
             if not address.leads_on_to(target):
                 return f"{address} redirects to another host ({reply.status}):\n{target}\nFetch that to go on."
+            if self._is_ruled(first, str(target)):
+                return f"{address} redirects ({reply.status}):\n{target}\nA rule is about that: fetch it to go on."
             address = target
         raise ToolError(f"{address} redirects more than {MAX_REDIRECTS} times")
+
+    def _is_ruled(self, first: WebAddress, other: str) -> bool:
+        """Whether a rule is about an address that was not about the first one."""
+        return any(self._means(rule, other) and not self._means(rule, str(first)) for rule in self._rules)
+
+    def _means(self, rule: Rule, url: str) -> bool:
+        call = ToolCall(id="", name=self.spec.name, input={"url": url})
+        return strongest((rule,), Subject(call, self.spec, Facts()))[0] is not Match.NO
 
     async def _shown(self, page: Page, prompt: str | None, *notes: str) -> Outcome:
         facts = (page.media_type or "no media type", f"{page.size_bytes:,} bytes", *notes)

@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from agentcore.addresses import Address, Allow, Resolver, checked, is_public, resolve
-from agentcore.ports import ToolError
+from agentcore.ports.tools import ToolError
 from agentcore.web_address import WebAddress
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import from_json
 
 from agentcore.caps import safe_text
-from agentcore.ports import Outcome, ToolError, ToolRoom, ToolSpec
+from agentcore.ports.tools import Outcome, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.inputs import Plain
 from agentcore.tools.web.fetching import Limits, Web
 from agentcore.tools.web.services import Hit, Service, Wanted, read_hits

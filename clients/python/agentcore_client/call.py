@@ -39,6 +39,14 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
+class Feed:
+    """An event stream: where it is, and what it shows."""
+
+    path: str
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
     """A request and the reader of its answer."""
 

@@ -13,7 +13,7 @@ from typing import Literal, Self, TypeVar, Unpack
 from agentcore.events import PermissionRequest, QueuedPrompt
 from agentcore_client import endpoints
 from agentcore_client.call import Call
-from agentcore_client.cursor import Cursor
+from agentcore_client.cursor import Cursor, ManyCursor
 from agentcore_client.discovery import find_server
 from agentcore_client.errors import ApiError
 from agentcore_client.frames import StreamEvent
@@ -24,6 +24,7 @@ from agentcore_client.values import (
     Accepted,
     Answer,
     Approval,
+    BackgroundTask,
     Blob,
     Fork,
     GrantReport,
@@ -35,7 +36,9 @@ from agentcore_client.values import (
     SessionPage,
     SessionState,
     Settings,
+    Shown,
     Undo,
+    Why,
 )
 
 T = TypeVar("T")
@@ -104,6 +107,11 @@ class Client:
     def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
         return self.send(endpoints.list_sessions(limit, cursor))
 
+    def watch(self, *sessions: str, cursor: str | None = None, **shown: Unpack[Shown]) -> "Watch":
+        """A handle on the events of these sessions, which are loaded, or of all of them, those that come included; asks
+        nobody. `cursor` is where they go on."""
+        return Watch(self._transport, sessions, cursor, shown)
+
     def session(self, session_id: str, *, cursor: int | None = None) -> "Session":
         """A handle on a session that is loaded already; asks nobody. `cursor` is where its events go on."""
         return Session(self._transport, session_id, cursor)
@@ -132,6 +140,10 @@ class Session:
 
     def get(self) -> SessionState:
         return self._transport.send(endpoints.get_session(self.id))
+
+    def why(self) -> Why:
+        """Why the session is not moving, since when, and what can be done about it."""
+        return self._transport.send(endpoints.why(self.id))
 
     def patch(self, **settings: Unpack[Settings]) -> SessionState:
         return self._transport.send(endpoints.patch_session(self.id, **settings))
@@ -178,6 +190,14 @@ class Session:
     def remove_queued(self, prompt_id: str) -> None:
         """Let a prompt that waits never run."""
         self._transport.send(endpoints.remove_queued(self.id, prompt_id))
+
+    def tasks(self) -> tuple[BackgroundTask, ...]:
+        """The background tasks that run, and the last ones that have ended, in the order in which they began."""
+        return self._transport.send(endpoints.tasks(self.id))
+
+    def stop_task(self, task_id: str) -> None:
+        """End a background task; one that has ended stays as it is. Raises: ApiError `not_found`."""
+        self._transport.send(endpoints.stop_task(self.id, task_id))
 
     def answer_deferred(self, token: str, output: str, *, is_error: bool = False) -> None:
         """Give a deferred call its result; with the last one its run goes on."""
@@ -249,7 +269,7 @@ class Session:
         """Yield what happens to a prompt until its own `done`, from its beginning or from `after`."""
         cursor = self._cursor = Cursor(accepted.after_seq if after is None else after)
         watch = PromptWatch(accepted.prompt_id, cursor)
-        with closing(self._transport.events(self.id, cursor)) as stream:
+        with closing(self._transport.events(endpoints.events(self.id), cursor)) as stream:
             for event in stream:
                 if (visible := shown(event)) is not None:
                     yield visible
@@ -259,14 +279,14 @@ class Session:
                     cursor.handled(event)
                     return
 
-    def events(self, after: int | None = None) -> Generator[StreamEvent, None, None]:
+    def events(self, after: int | None = None, **shown: Unpack[Shown]) -> Generator[StreamEvent, None, None]:
         """Yield everything that happens, across lost connections, until the session is closed.
 
         Goes on after `after`, else after `cursor`, else with what is new. An event counts as handled when the next
         one is asked for. Raises: ApiError when the server refuses the stream; ConnectionLost when it stays away.
         """
         cursor = self._cursor = Cursor(self.cursor if after is None else after)
-        return self._transport.events(self.id, cursor)
+        return self._transport.events(endpoints.events(self.id, **shown), cursor)
 
     def _offer(self, request: PermissionRequest, on_permission: OnPermission | None) -> None:
         """Ask the callback about a request and send what it says."""
@@ -278,3 +298,27 @@ class Session:
         except ApiError as error:
             if not is_settled(error):
                 raise
+
+
+class Watch:
+    """A handle on the events of many sessions. One reader at a time; take a second handle for a second reader."""
+
+    def __init__(self, transport: Transport, sessions: Sequence[str], cursor: str | None, shown: Shown) -> None:
+        self._transport = transport
+        self._feed = endpoints.all_events(sessions, **shown)
+        self._is_named = bool(sessions)
+        self._cursor = ManyCursor(cursor, is_named=self._is_named)
+
+    @property
+    def cursor(self) -> str | None:
+        """The last event of each session that was handled, in one string; what `events` goes on after."""
+        return self._cursor.text
+
+    def events(self) -> Generator[StreamEvent, None, None]:
+        """Yield everything that happens, across lost connections, each event with its `session`.
+
+        Goes on after `cursor`, else with what is new. An event counts as handled when the next one is asked for. Ends
+        when the sessions that were named are closed. Raises: as `Session.events`.
+        """
+        cursor = self._cursor = ManyCursor(self.cursor, is_named=self._is_named)
+        return self._transport.events(self._feed, cursor)

@@ -1,11 +1,44 @@
-"""Where the reader of one stream stands. No I/O.
+"""Where the reader of a stream stands: in one session, or in many. No I/O.
 
 The one rule: the number moves when an event has been *handled*, so whoever breaks off in the middle of one gets it
 again. What the reader has handled is never handed out twice.
 """
 
+from typing import Protocol
+
 from agentcore.events import Gap, Lagging, ServerStopping, SessionClosed
-from agentcore_client.frames import Snapshot, StreamEvent, seq_of
+from agentcore_client.frames import Snapshot, StreamEvent, seq_of, session_of
+
+RESUME = "Last-Event-ID"
+
+
+class Position(Protocol):
+    """What a transport asks of a cursor, and tells it."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing more will come, on no connection."""
+        ...
+
+    def headers(self) -> dict[str, str]:
+        """What makes the server go on after the last handled event."""
+        ...
+
+    def connected(self) -> None:
+        """The server has accepted the connection."""
+        ...
+
+    def arrived(self, event: StreamEvent) -> bool:
+        """Take note of an event that came in; False when it was handled before and must be dropped."""
+        ...
+
+    def handled(self, event: StreamEvent) -> None:
+        """The reader has done its work with the event."""
+        ...
+
+    def passed(self, place: str) -> None:
+        """The server said where the stream stands, behind events that were handled."""
+        ...
 
 
 class Cursor:
@@ -18,15 +51,23 @@ class Cursor:
         """Last number when the connection began: up to it events are history, after it they are news."""
         self.is_closed = False
 
+    def headers(self) -> dict[str, str]:
+        return {} if self.seq is None else {RESUME: str(self.seq)}
+
+    def connected(self) -> None:
+        pass
+
+    def passed(self, place: str) -> None:
+        if place.isascii() and place.isdecimal():
+            self.seq = max(int(place), self.seq or 0)
+
     def arrived(self, event: StreamEvent) -> bool:
-        """Take note of an event that came in; False when it was handled before and must be dropped."""
         if isinstance(event, Snapshot):
             self.head = event.last_seq
         seq = seq_of(event)
         return not seq or self.seq is None or seq > self.seq
 
     def handled(self, event: StreamEvent) -> None:
-        """The reader has done its work with the event."""
         match event:
             case Snapshot(last_seq=last_seq):
                 if self.seq is None:
@@ -39,11 +80,76 @@ class Cursor:
             self.is_closed = True  # an older one is history: the session was loaded again since
 
 
+class ManyCursor:
+    """Where the reader of many sessions stands: the last handled number of each, `a:12,b:90` in one string.
+
+    A snapshot moves nothing here: the events of a session that has come since begin before it. What the stream begins
+    with is told by its first place; cut before that, it begins again with all that the loaded sessions still have.
+    """
+
+    def __init__(self, text: str | None, *, is_named: bool) -> None:
+        """`is_named`: of sessions that were named, so that it is over when all of them are closed."""
+        self._seqs = None if text is None else _read_places(text)
+        """None until something told us where we are: the stream then begins with new events."""
+        self._is_named = is_named
+        self._heads: dict[str, int] = {}
+        """Last number of each session that is open, when it came to this connection."""
+        self._has_closed = False
+        self._told = ""
+
+    @property
+    def text(self) -> str | None:
+        if self._seqs is None:
+            return None
+        return ",".join(f"{session}:{seq}" for session, seq in self._seqs.items())
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_named and self._has_closed and not self._heads
+
+    def headers(self) -> dict[str, str]:
+        return {} if self.text is None else {RESUME: self.text}
+
+    def connected(self) -> None:
+        self._heads, self._has_closed = {}, False
+        if self._seqs is None:
+            self._seqs = {}  # from now on a session that we do not know has come since
+
+    def passed(self, place: str) -> None:
+        if place != self._told:  # a comment within a chunk repeats the last one, and we may be further by now
+            self._told, self._seqs = place, _read_places(place)
+
+    def arrived(self, event: StreamEvent) -> bool:
+        session = session_of(event)
+        if isinstance(event, Snapshot):
+            self._heads[session] = event.last_seq
+        seq = seq_of(event)
+        return not seq or seq > self._places.get(session, 0)
+
+    def handled(self, event: StreamEvent) -> None:
+        session = session_of(event)
+        match event:
+            case Gap(reason="ahead", resumed_at=resumed_at):
+                self._places[session] = max(0, resumed_at - 1)
+            case _ if seq := seq_of(event):
+                self._places[session] = seq
+            case _:
+                pass
+        if isinstance(event, SessionClosed) and event.seq > self._heads.get(session, event.seq):
+            del self._heads[session]
+            self._has_closed = True
+
+    @property
+    def _places(self) -> dict[str, int]:
+        assert self._seqs is not None, "nothing comes before the connection"
+        return self._seqs
+
+
+def _read_places(text: str) -> dict[str, int]:
+    places = (place.rpartition(":") for place in text.split(",") if place)
+    return {session: int(seq) for session, _, seq in places}
+
+
 def ends_connection(event: StreamEvent) -> bool:
     """Whether the server said that it stops sending here, and that coming back is welcome."""
     return isinstance(event, Lagging | ServerStopping)
-
-
-def resume_headers(cursor: Cursor) -> dict[str, str]:
-    """The header that makes the server go on after the last handled event."""
-    return {} if cursor.seq is None else {"Last-Event-ID": str(cursor.seq)}

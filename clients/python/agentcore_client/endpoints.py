@@ -13,12 +13,13 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from agentcore.events import PermissionRequest, QueuedPrompt
-from agentcore_client.call import Call, File, new_key
+from agentcore_client.call import Call, Feed, File, new_key
 from agentcore_client.errors import ApiError
 from agentcore_client.values import (
     Accepted,
     Answer,
     Approval,
+    BackgroundTask,
     Blob,
     Fork,
     GrantReport,
@@ -31,7 +32,9 @@ from agentcore_client.values import (
     SessionPage,
     SessionState,
     Settings,
+    Shown,
     Undo,
+    Why,
 )
 
 Body = Mapping[str, JsonValue]
@@ -69,6 +72,10 @@ class _Suspending(Received):
 
 class _Queue(Received):
     queue: tuple[QueuedPrompt, ...]
+
+
+class _Tasks(Received):
+    tasks: tuple[BackgroundTask, ...]
 
 
 class _Permissions(Received):
@@ -128,6 +135,19 @@ def list_sessions(limit: int | None, cursor: str | None) -> Call[SessionPage]:
 
 def get_session(session: str) -> Call[SessionState]:
     return Call("GET", path_of(session), _reader(SessionState))
+
+
+def why(session: str) -> Call[Why]:
+    return Call("GET", path_of(session, "why"), _reader(Why))
+
+
+def events(session: str, **shown: Unpack[Shown]) -> Feed:
+    return Feed(path_of(session, "events"), _shown(shown))
+
+
+def all_events(sessions: Sequence[str], **shown: Unpack[Shown]) -> Feed:
+    """The stream over many sessions: over these, or over all of them where none is named."""
+    return Feed("/v1/events", {**({"sessions": ",".join(sessions)} if sessions else {}), **_shown(shown)})
 
 
 def patch_session(session: str, **settings: Unpack[Settings]) -> Call[SessionState]:
@@ -202,6 +222,14 @@ def remove_queued(session: str, prompt_id: str) -> Call[None]:
     return Call("DELETE", path_of(session, "queue", prompt_id), _nothing)
 
 
+def tasks(session: str) -> Call[tuple[BackgroundTask, ...]]:
+    return Call("GET", path_of(session, "tasks"), lambda content: _reader(_Tasks)(content).tasks)
+
+
+def stop_task(session: str, task_id: str) -> Call[None]:
+    return Call("DELETE", path_of(session, "tasks", task_id), _nothing)
+
+
 def answer_deferred(session: str, token: str, output: str, is_error: bool) -> Call[None]:
     body: Body = {"output": output, "is_error": is_error}
     return Call("POST", path_of(session, "deferred", token), _nothing, body, key=new_key())
@@ -254,6 +282,12 @@ def answer(session: str, request_id: str, said: Answer) -> Call[GrantReport | No
 def path_of(session: str, *rest: str) -> str:
     """The path of a session, or of something in it."""
     return "/".join(["/v1/sessions", *(quote(part, safe="") for part in (session, *rest))])
+
+
+def _shown(shown: Shown) -> dict[str, str]:
+    kinds, detail = shown.get("kinds"), shown.get("detail")
+    named = {} if kinds is None else {"kinds": ",".join(kinds)}
+    return named if detail is None else {**named, "detail": detail}
 
 
 def _takeover(is_wanted: bool) -> Body:

@@ -72,6 +72,20 @@ def seq_of(event: StreamEvent) -> int:
     return 0 if isinstance(event, Snapshot) else event.seq
 
 
+def session_of(event: StreamEvent) -> str:
+    """The session that an event is about; empty for those that belong to the connection."""
+    match event:
+        case Snapshot(session=state):
+            return state.id
+        case UnknownEvent(data=dict(fields)):
+            named = fields.get("session")
+            return named if isinstance(named, str) else ""
+        case UnknownEvent():
+            return ""
+        case _:
+            return event.session
+
+
 def _unknown(name: str, data: str) -> UnknownEvent:
     try:
         content: JsonValue = json.loads(data)

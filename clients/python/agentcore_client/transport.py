@@ -5,13 +5,14 @@ drops what was handled before. All decisions are made elsewhere (`retry`, `curso
 
 httpx-sse splits lines as the SSE standard says (not at U+2028, U+2029 or U+0085, and a CR LF cut in two is one line
 end). Two of its habits are worked around: it reports a block without data as an event, which `read_frame` drops, and
-its `id` is the last one seen rather than the frame's own, so numbers are read from the data.
+its `id` is the last one seen rather than the frame's own, so numbers are read from the data. A block that is nothing
+but an `id` says how far the stream has come.
 """
 
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import httpx
@@ -22,6 +23,7 @@ from agentcore_client.call import (
     LIMITS,
     STREAM_READ_S,
     Call,
+    Feed,
     answer_of,
     http_options,
     is_stream,
@@ -31,8 +33,8 @@ from agentcore_client.call import (
     socket_of,
     timeout,
 )
-from agentcore_client.cursor import Cursor, ends_connection, resume_headers
-from agentcore_client.endpoints import info, path_of
+from agentcore_client.cursor import Position, ends_connection
+from agentcore_client.endpoints import info
 from agentcore_client.errors import ApiError, ConnectionLost
 from agentcore_client.frames import StreamEvent, read_frame, seq_of
 from agentcore_client.retry import Backoff, RetryPolicy
@@ -76,27 +78,29 @@ class Transport:
         """Whether the server tells a repeated submission from a second one."""
         return IDEMPOTENCY in self.send(info()).features
 
-    def events(self, session: str, cursor: Cursor) -> Generator[StreamEvent, None, None]:
-        """Yield the events after the cursor until the session is closed. Raises: ApiError, ConnectionLost."""
+    def events(self, feed: Feed, cursor: Position) -> Generator[StreamEvent, None, None]:
+        """Yield the events after the cursor until nothing more can come. Raises: ApiError, ConnectionLost."""
         backoff = Backoff(self._stream_retry)
         while not cursor.is_closed:
             lost: httpx.TransportError | ApiError | None = None
             try:
-                yield from self._one_connection(session, cursor, backoff)
+                yield from self._one_connection(feed, cursor, backoff)
             except (httpx.TransportError, ApiError) as error:
                 lost = error
             if not cursor.is_closed:
                 time.sleep(backoff.lost(lost))
 
-    def _one_connection(self, session: str, cursor: Cursor, backoff: Backoff) -> Generator[StreamEvent, None, None]:
-        path, headers = path_of(session, "events"), resume_headers(cursor)
-        with connect_sse(self._http, "GET", path, headers=headers, timeout=timeout(STREAM_READ_S)) as source:
+    def _one_connection(self, feed: Feed, cursor: Position, backoff: Backoff) -> Generator[StreamEvent, None, None]:
+        with connect_sse(self._http, "GET", feed.path, **stream_options(feed, cursor)) as source:
             if not is_stream(source.response):
                 source.response.read()
                 raise no_stream(source.response)
             backoff.answered()
+            cursor.connected()
             for frame in source.iter_sse():
                 event = read_frame(frame.event, frame.data)
+                if event is None:
+                    cursor.passed(frame.id)
                 if event is None or not cursor.arrived(event):
                     continue
                 yield event
@@ -140,13 +144,13 @@ class AsyncTransport:
         """Whether the server tells a repeated submission from a second one."""
         return IDEMPOTENCY in (await self.send(info())).features
 
-    async def events(self, session: str, cursor: Cursor) -> AsyncGenerator[StreamEvent, None]:
-        """Yield the events after the cursor until the session is closed. Raises: ApiError, ConnectionLost."""
+    async def events(self, feed: Feed, cursor: Position) -> AsyncGenerator[StreamEvent, None]:
+        """Yield the events after the cursor until nothing more can come. Raises: ApiError, ConnectionLost."""
         backoff = Backoff(self._stream_retry)
         while not cursor.is_closed:
             lost: httpx.TransportError | ApiError | None = None
             try:
-                async with aclosing(self._one_connection(session, cursor, backoff)) as connection:
+                async with aclosing(self._one_connection(feed, cursor, backoff)) as connection:
                     async for event in connection:
                         yield event
             except (httpx.TransportError, ApiError) as error:
@@ -155,17 +159,19 @@ class AsyncTransport:
                 await anyio.sleep(backoff.lost(lost))
 
     async def _one_connection(
-        self, session: str, cursor: Cursor, backoff: Backoff
+        self, feed: Feed, cursor: Position, backoff: Backoff
     ) -> AsyncGenerator[StreamEvent, None]:
-        path, headers = path_of(session, "events"), resume_headers(cursor)
-        async with aconnect_sse(self._http, "GET", path, headers=headers, timeout=timeout(STREAM_READ_S)) as source:
+        async with aconnect_sse(self._http, "GET", feed.path, **stream_options(feed, cursor)) as source:
             if not is_stream(source.response):
                 await source.response.aread()
                 raise no_stream(source.response)
             backoff.answered()
+            cursor.connected()
             async with aclosing(source.aiter_sse()) as frames:
                 async for frame in frames:
                     event = read_frame(frame.event, frame.data)
+                    if event is None:
+                        cursor.passed(frame.id)
                     if event is None or not cursor.arrived(event):
                         continue
                     yield event
@@ -173,7 +179,12 @@ class AsyncTransport:
                         return
 
 
-def is_over(event: StreamEvent, cursor: Cursor, backoff: Backoff) -> bool:
+def stream_options(feed: Feed, cursor: Position) -> dict[str, Any]:
+    """How a stream is asked for."""
+    return {"params": feed.query, "headers": cursor.headers(), "timeout": timeout(STREAM_READ_S)}
+
+
+def is_over(event: StreamEvent, cursor: Position, backoff: Backoff) -> bool:
     """Settle an event that its reader has handled; True when nothing more comes on this connection."""
     cursor.handled(event)
     if seq_of(event):

@@ -38,6 +38,17 @@ class SandboxState(Received):
     why_not: str | None = None
 
 
+class McpServerState(Received):
+    """An MCP server that some session uses."""
+
+    name: str
+    state: str
+    tools: int = 0
+    error: str | None = None
+    transport: str = ""
+    source: str = ""
+
+
 class Info(Received):
     """What the server is and can."""
 
@@ -47,7 +58,7 @@ class Info(Received):
     default_model: str | None = None
     providers: tuple[ProviderState, ...] = ()
     sandbox: SandboxState = SandboxState()
-    mcp: tuple[str, ...] = ()
+    mcp: tuple[McpServerState, ...] = ()
     lsp: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
 
@@ -86,11 +97,28 @@ class SessionState(Received):
     suspended: bool = False
     """The last run ended `suspended`: resume it, give it the answers it waits for, or cancel it."""
     queued_prompts: int = 0
+    running_tasks: int = 0
+    """Background tasks that go on; see `tasks`."""
     deferred: tuple[DeferredCall, ...] = ()
     """Calls whose result comes from outside: `answer_deferred`."""
     created: float
     """Unix time in seconds, as `modified`."""
     modified: float
+
+
+class BackgroundTask(Received):
+    """Work that goes on beside the conversation, or has ended. Times are Unix seconds."""
+
+    task_id: str
+    kind: str
+    """`bash`: a command; `agent`: a subagent."""
+    label: str
+    state: str
+    """`running`, `completed`, `failed`, `stopped`, or `lost`: it was alive when the server ended."""
+    started: float
+    ended: float | None = None
+    result: str | None = None
+    """What it came to, as the model is told; None while it runs."""
 
 
 class Fork(SessionState):
@@ -150,6 +178,51 @@ class MessagePage(Received):
     """The assistant message being streamed right now."""
 
 
+class RunningCall(Received):
+    """A tool call that has begun and has no result."""
+
+    call_id: str
+    tool_name: str
+    since: float | None = None
+    """Unix time in seconds; None where it began before the server did."""
+    token: str | None = None
+    """Its result comes from outside: `answer_deferred`."""
+
+
+class OpenRequest(Received):
+    """A permission request that waits for its answer."""
+
+    request_id: str
+    kind: str
+    tool_name: str
+    since: float
+
+
+class WhyDetail(Received):
+    text: str
+    """A sentence for a person."""
+    model: str | None = None
+    until: float | None = None
+    """Unix time in seconds at which it goes on by itself."""
+    calls: tuple[RunningCall, ...] = ()
+    requests: tuple[OpenRequest, ...] = ()
+    servers: tuple[str, ...] = ()
+    """MCP servers that are not connected yet."""
+    queued: int = 0
+
+
+class Why(Received):
+    """Why a session is not moving."""
+
+    state: str
+    """`idle`, `running`, `interrupted`, `suspended` or `closing`."""
+    waiting_for: str
+    """`model`, `tool`, `permission`, `question`, `retry`, `mcp`, `queue` or `nothing`."""
+    since: float
+    """Unix time in seconds. Of a model: when it was last heard."""
+    detail: WhyDetail
+
+
 class Approval(Received):
     """A hook or an MCP server of a repository, which runs on a person's word alone."""
 
@@ -165,6 +238,8 @@ class Approval(Received):
     state: str
     """`waiting`, `allowed` or `denied`."""
     time: float | None = None
+    scripts: tuple[str, ...] = ()
+    """Files of the project that its command names: their content is approved with it."""
 
 
 class Undo(Received):
@@ -226,6 +301,8 @@ class Rule(Received):
     """The settings file that it stands in, without its folder; `session` for a grant."""
     session: str | None = None
     """Whose grant it is; it ends with that session."""
+    expires_at: float | None = None
+    """Unix time in seconds: from then on it is in force no more."""
 
 
 class GrantReport(Received):
@@ -234,6 +311,8 @@ class GrantReport(Received):
     allowed: bool
     persisted: bool = False
     rule: str | None = None
+    expires_at: float | None = None
+    """Of the rule: Unix time in seconds."""
     error: str | None = None
 
 
@@ -245,6 +324,8 @@ class Answer(BaseModel):
     allow: bool
     always: bool | None = None
     scope: Scope | None = None
+    expires_in_s: float | None = None
+    """For how long the rule of an `always` is in force; without it, until it is taken back."""
     reason: str | None = None
     """Told to the model when it is refused."""
     mode: str | None = None
@@ -322,6 +403,15 @@ class Blob(Received):
     def attachment(self) -> AttachedBlob:
         """What names it in the `attachments` of a prompt."""
         return {"blob": self.blob}
+
+
+class Shown(TypedDict, total=False):
+    """What a stream shows; default: everything."""
+
+    kinds: Sequence[str]
+    """Events of these types alone."""
+    detail: Literal["full", "final"]
+    """`final`: without what is for display alone, as deltas are."""
 
 
 class PromptOptions(TypedDict, total=False):

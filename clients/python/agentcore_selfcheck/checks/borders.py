@@ -55,11 +55,12 @@ _ATTACKS = (
 async def borders(folder: Path, say: Say) -> str:
     async with Server.running(folder, _STORY) as server, server.client() as owner:
         session = await new_session(owner)
+        first = (await asked(owner, "GET", f"/v1/sessions/{session}", 200))["last_seq"]
         for attack in _ATTACKS:
             say(attack.name)
             await _try(server, session, attack)
-        said = await asked(owner, "GET", f"/v1/sessions/{session}/messages", 200)
-        demand(said["messages"] == [], "a forged prompt reached the session")
+        last = (await asked(owner, "GET", f"/v1/sessions/{session}", 200))["last_seq"]
+        demand(last == first, "a forged prompt reached the session")
         return f"{len(_ATTACKS)} forged requests, all refused; nothing of them reached the session"
 
 

@@ -1,0 +1,161 @@
+"""`agentcore mcp`: real processes, whole outputs."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.daemon import COMMAND
+from tests.mcp.serving import LOCKED, ODD, http_server
+from tests.server.test_settings_commands import Desk
+
+REPO = {"mcpServers": {"repo": {"command": "evil\u202e", "env": {"KEY": "sk-secret"}}}}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def mcp(desk: Desk, *arguments: str, exits: int = 0) -> str:
+    return desk.run("mcp", *arguments, exits=exits)
+
+
+def settings_of(desk: Desk) -> Path:
+    return desk.root / "config" / "agentcore" / "settings.toml"
+
+
+def test_servers_are_added_listed_and_removed_and_the_file_keeps_the_rest(desk: Desk) -> None:
+    assert mcp(desk, "list") == (
+        "No MCP servers here. Add one: agentcore mcp add NAME -- COMMAND, or agentcore mcp add NAME URL.\n"
+    )
+    desk.write("config/agentcore/settings.toml", '# mine\nmode = "plan" # careful\n')
+    mcp(desk, "add", "--env", "KEY=${HOME}", "--timeout", "5", "files", "--", "npx", "-y", "--", "server", ".")
+    mcp(desk, "add", "--header", "Authorization: Bearer ${TOKEN}", "web", "https://example.com/mcp")
+    mcp(desk, "add", "--type", "sse", "old", "http://127.0.0.1:1/sse")
+    assert settings_of(desk).read_text() == (
+        '# mine\nmode = "plan" # careful\n\n'
+        '[mcp_servers.files]\ncommand = "npx"\nargs = ["-y", "--", "server", "."]\ntimeout = 5000.0\n\n'
+        '[mcp_servers.files.env]\nKEY = "${HOME}"\n\n'
+        '[mcp_servers.web]\nurl = "https://example.com/mcp"\n\n'
+        '[mcp_servers.web.headers]\nAuthorization = "Bearer ${TOKEN}"\n\n'
+        '[mcp_servers.old]\ntype = "sse"\nurl = "http://127.0.0.1:1/sse"\n'
+    )
+    assert stat.S_IMODE(settings_of(desk).stat().st_mode) == 0o600
+    assert mcp(desk, "list") == (
+        "SERVER  STATE   TYPE   WHAT                     FROM\n"
+        "files   active  stdio  npx -y -- server .       settings.toml\n"
+        "web     active  http   https://example.com/mcp  settings.toml\n"
+        "old     active  sse    http://127.0.0.1:1/sse   settings.toml\n"
+    )
+    for name in ("files", "web", "old"):
+        assert mcp(desk, "remove", name) == f"Removed {name}.\n"
+    assert settings_of(desk).read_text().strip() == '# mine\nmode = "plan" # careful'
+
+
+def test_a_server_for_one_project_is_not_there_in_another(desk: Desk) -> None:
+    (desk.root / "other").mkdir()
+    mcp(desk, "add", "--project", "--cwd", "work", "files", "--", "serve")
+    assert "files" in mcp(desk, "list", "--cwd", "work")
+    assert "files" not in mcp(desk, "list", "--cwd", "other")
+    assert not settings_of(desk).exists()
+    mcp(desk, "remove", "files", exits=2)
+    mcp(desk, "remove", "--project", "--cwd", "work", "files")
+    assert "files" not in mcp(desk, "list", "--cwd", "work")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("add", "x"), "Say what it is: agentcore mcp add NAME URL, or agentcore mcp add NAME -- COMMAND [ARG…]."),
+        (("add", "x", "http://a", "--", "b"), "Say what it is: agentcore mcp add NAME URL, or"),
+        (("add", "--env", "A", "x", "--", "b"), "Write --env NAME=VALUE."),
+        (("add", "--header", "A: b", "x", "--", "b"), "A server that is a command has no --header."),
+        (("add", "--env", "A=b", "x", "http://a"), "A server at an address has no --env."),
+        (("add", "--type", "sse", "x", "--", "b"), "The MCP server `x` in settings.toml cannot be used: a server of"),
+        (("add", "a b", "--", "b"), "The MCP server `a?b` in settings.toml cannot be used: a server's name has"),
+        (("remove", "x"), "There is no MCP server x in these settings of yours: see agentcore mcp list."),
+        (("approve", "x"), "No MCP server x of a repository waits here: see agentcore mcp list."),
+        (("login", "x"), "There is no MCP server x here: see agentcore mcp list."),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(desk: Desk, arguments: tuple[str, ...], told: str) -> None:
+    assert mcp(desk, *arguments, exits=2).startswith(f"agentcore: {told}")
+    assert not settings_of(desk).exists()
+
+
+def test_one_that_is_there_is_not_replaced(desk: Desk) -> None:
+    mcp(desk, "add", "x", "--", "one")
+    said = mcp(desk, "add", "x", "--", "two", exits=2)
+    assert said == "agentcore: There is an MCP server x in settings.toml already. Remove it first.\n"
+    assert "one" in mcp(desk, "list")
+
+
+def test_a_server_of_a_repository_is_shown_whole_and_approved_by_name(desk: Desk) -> None:
+    desk.write("work/.mcp.json", REPO)
+    listed = mcp(desk, "list", "--cwd", "work")
+    assert "repo    waiting  stdio  evil\\u202e  .mcp.json\n" in listed
+    assert "sk-secret" not in listed
+    approved = mcp(desk, "approve", "--cwd", "work", "repo")
+    assert approved.splitlines()[:2] == [
+        "active  MCP server repo in .mcp.json",
+        '        {"command": "evil\\u202e", "env": {"KEY": "sk-secret"}}',
+    ]
+    assert " active " in mcp(desk, "list", "--cwd", "work")
+    mcp(desk, "approve", "--deny", "--cwd", "work", "repo")
+    assert " denied " in mcp(desk, "list", "--cwd", "work")
+    assert mcp(desk, "login", "--cwd", "work", "repo", exits=2) == (
+        "agentcore: The MCP server repo waits for approval: agentcore mcp approve repo.\n"
+    )
+
+
+def test_check_connects_to_what_may_run_and_to_nothing_else(desk: Desk) -> None:
+    mark = desk.root / "ran"
+    desk.write("work/.mcp.json", {"mcpServers": {"repo": {"command": "touch", "args": [str(mark)]}}})
+    mcp(desk, "add", "odd", "--", sys.executable, "-I", str(ODD))
+    mcp(desk, "add", "none", "--", "/no/such/command")
+    mcp(desk, "add", "unset", "--", "${NO_SUCH_VARIABLE}")
+    told = mcp(desk, "list", "--check", "--cwd", "work").partition("\n\n")[2]
+    assert [re.split(r"  +", line.strip()) for line in told.splitlines()] == [
+        ["SERVER", "NOW", "TOOLS"],
+        ["none", "failed", "0", "It cannot be started: No such file or directory."],
+        ["odd", "ready", "1"],
+        ["unset", "failed", "0", "The MCP server unset needs the variable NO_SUCH_VARIABLE, which is not set."],
+    ]
+    assert not mark.exists()
+
+
+def test_a_person_logs_in_through_the_browser_and_no_token_is_shown(desk: Desk) -> None:
+    with http_server("3600", program=LOCKED) as (port, _):
+        mcp(desk, "add", "locked", f"http://127.0.0.1:{port}/mcp")
+        process = subprocess.Popen(
+            [COMMAND, "mcp", "login", "--no-browser", "locked"],
+            cwd=desk.root,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(desk.home),
+                "XDG_CONFIG_HOME": str(desk.root / "config"),
+                "AGENTCORE_MODEL": "scripted/demo",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        assert process.stderr.readline() == "Allow it in your browser:\n"
+        url = process.stderr.readline().strip()
+        assert "logged in" in httpx.get(url, follow_redirects=True).text
+        out, errors = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "Logged in at locked: 1 tool.\n")
+        assert "access-" not in out + errors
+        kept = desk.root / "config" / "agentcore" / "mcp-logins.json"
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert "access-" in kept.read_text()
+        assert re.search(r"locked +ready +1", mcp(desk, "list", "--check"))
+        assert mcp(desk, "logout", "locked") == "Logged out of locked.\n"
+        assert re.search(r"locked +needs_login +0", mcp(desk, "list", "--check"))
