@@ -11,7 +11,8 @@ from agentcore.sessions.segments import FILE_NAME as JOURNAL
 from agentcore.sessions.store import SessionStore
 from agentcore.tracing.outline import outline
 from agentcore.tracing.page import render
-from agentcore.tracing.requests import FILE_NAME, read_requests
+from agentcore.tracing.requests import FILE_NAME
+from agentcore.tracing.requests import read_lines as read_requests
 from agentcore.tracing.timeline import Node, tell
 
 

@@ -29,6 +29,10 @@ class ToolRun:
     since: float
 
 
+_OF_A_SUBAGENT = b',"agent":"'
+"""Of a delta, which has strings alone: in them quotes are escaped."""
+
+
 class Activity:
     def __init__(self, clock: Clock, since: float) -> None:
         """`since`: when something last happened before the session was loaded."""
@@ -45,25 +49,27 @@ class Activity:
         """When it last became busy or idle."""
 
     def take(self, seq: int, kind: str, line: bytes) -> None:
-        """Take note of an event: a listener of the log."""
+        """Take note of an event: a listener of the log. What a subagent does is what the call does that it belongs to,
+        and says nothing of the model that the session itself waits for."""
         if kind in _HEARD:
-            if self.model is not None:
+            if self.model is not None and _OF_A_SUBAGENT not in line:
                 self.model.heard_at = self._now()
             return
         if kind == "tool_output_delta":
             return
+        if kind in _READ or kind in _ENDS:
+            event = EVENTS.validate_json(line)
+            if event.agent is not None:
+                return
+            self._apply(event)
         self.moved_at = self._now()
         if kind == "status":
             self.rested_at = self.moved_at
-        if kind in _READ or kind in _ENDS:
-            self._apply(EVENTS.validate_json(line))
 
     def _now(self) -> float:
         return round(self._clock.now(), 3)
 
     def _apply(self, event: NumberedEvent) -> None:
-        if event.agent is not None:
-            return  # what a subagent does is what the call does that it belongs to
         match event:
             case ModelStart(model=model, ts=ts):
                 self.model = ModelCall(model, ts)

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from agentcore.environment import command_environ
 from agentcore.errors import AgentError, NotFound
 from agentcore.redaction import Redactor
 from agentcore.traces import find_trace
@@ -15,7 +17,7 @@ def main(session: str, *, page: Path | None, state_dir: Path | None) -> int:
     """Tell it on stdout, or write it as HTML; return the exit code. Raises: CannotStart."""
     sessions = folders(state_dir).data / "sessions"
     try:
-        trace = find_trace(sessions, session, Redactor())
+        trace = find_trace(sessions, session, Redactor(_secrets()))
         if page is not None:
             _write(page, b"".join(trace.page()))
             return 0
@@ -28,6 +30,12 @@ def main(session: str, *, page: Path | None, state_dir: Path | None) -> int:
         raise CannotStart(f"{error.filename or 'The trace'}: {error.strerror}.") from error
     sys.stdout.write("".join(f"{visible(line)}\n" for line in trace.lines()))
     return 0
+
+
+def _secrets() -> Iterator[str]:
+    """The values of this environment that no command would get."""
+    kept = command_environ(os.environ)
+    return (value for name, value in os.environ.items() if name not in kept)
 
 
 def _write(page: Path, content: bytes) -> None:

@@ -32,12 +32,18 @@ def segments(servers: Iterable[str]) -> dict[str, str]:
 
 
 def tool_names(segment: str, tools: Iterable[str]) -> dict[str, str]:
-    """For each tool of a server its name here, sorted by that; what a server names twice it names once."""
+    """For each tool of a server its name here, sorted by that; what a server names twice it names once.
+
+    Of several that fall together, the one that has the name already keeps it: a rule about it must not be dodged by
+    another tool's name.
+    """
     start, found = f"{PREFIX}{segment}__", dict[str, str]()
     plain = {tool: _STRANGE.sub("_", tool) for tool in tools}
-    lower = [name.lower() for name in plain.values()]
-    for tool, name in plain.items():
-        fits = len(start) + len(name) <= MAX_CHARS and lower.count(name.lower()) == 1
+    taken = set[str]()
+    for tool in sorted(plain, key=lambda tool: (tool != plain[tool], tool != tool.lower(), tool)):
+        name = plain[tool]
+        fits = len(start) + len(name) <= MAX_CHARS and name.lower() not in taken
+        taken.add(name.lower())
         found[tool] = start + (name if fits else _marked(name, tool, MAX_CHARS - len(start)))
     return dict(sorted(found.items(), key=lambda pair: pair[1]))
 

@@ -164,11 +164,6 @@ def _value_in(word: Word) -> Word:
     return rest_of(word, 2) if not text.startswith("--") and re.search(r"[./~]", text) else word
 
 
-def reads_files(words: tuple[Word, ...]) -> bool:
-    """Whether a command reads the files that its arguments name."""
-    return base_name(words[0]) in _READERS
-
-
 def changes_files(words: tuple[Word, ...]) -> bool:
     """Whether a command changes the files that its arguments name."""
     name = base_name(words[0])

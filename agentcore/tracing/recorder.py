@@ -1,5 +1,6 @@
 """Writes the trace file of one session. It never holds a run up: what cannot be written is told once and left out."""
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ class Recorder:
         self._redactor = redactor
         self._deltas = Deltas()
         self._is_over = False
+        self._has_begun = False
 
     def __call__(self, sent: Sent) -> None:
         if self._is_over:
@@ -40,7 +42,7 @@ class Recorder:
             at=round(self._clock.now(), 3),
             after_seq=self._last_seq(),
             agent=sent.agent,
-            address=sent.address,
+            address=self._redactor.text(sent.address),
             headers=_shown(sent.headers),
             head=head,
             tail=tail,
@@ -59,15 +61,25 @@ class Recorder:
             return self._redactor.text(body.decode(errors="replace"))
 
     def _append(self, line: bytes) -> None:
-        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             if os.fstat(file).st_size + len(line) > MAX_BYTES:
                 logger.warning("the trace of a session has %d MiB and ends here", MAX_BYTES >> 20)
                 self._is_over = True
                 return
-            os.write(file, line)
+            self._write(file, line)
         finally:
             os.close(file)
+
+    def _write(self, file: int, line: bytes) -> None:
+        """All of it or nothing. Raises: OSError."""
+        size = os.fstat(file).st_size
+        if not self._has_begun and size and os.pread(file, 1, size - 1) != b"\n":
+            line = b"\n" + line  # what a killed server was writing stays a line of its own
+        self._has_begun = True
+        if os.write(file, line) < len(line):
+            os.ftruncate(file, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _shown(headers: Mapping[str, str]) -> dict[str, str]:

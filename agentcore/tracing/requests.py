@@ -5,7 +5,8 @@ One JSON object a line: `at` (Unix seconds), `after_seq` (the last event before 
 address), `text` (what stands between them). So a conversation is kept once, however often it is sent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,17 +75,21 @@ def _same(one: str, other: str, most: int) -> int:
     return low
 
 
-def read_requests(path: Path) -> Iterator[Request]:
-    """All of a file, in order; none where there is no file. A line that is cut or broken ends it."""
+def restored(lines: Iterable[Line]) -> Iterator[Request]:
+    """The requests that the lines of a file stand for, one at a time: together they may be far larger than the file."""
     deltas = Deltas()
+    for line in lines:
+        yield Request(line.at, line.after_seq, line.agent, line.address, line.headers, deltas.restore(line))
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """All of a file, in order; none where there is no file. One that is cut or broken is left out: whoever wrote behind
+    it began anew."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
         return
     with file:
         for text in file:
-            try:
-                line = Line.model_validate_json(text)
-            except ValidationError:
-                return
-            yield Request(line.at, line.after_seq, line.agent, line.address, line.headers, deltas.restore(line))
+            with suppress(ValidationError):
+                yield Line.model_validate_json(text)

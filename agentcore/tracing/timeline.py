@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic_core import from_json
 
-from agentcore.tracing.requests import Request
+from agentcore.tracing.requests import Line, Request, restored
 
 Event: TypeAlias = Mapping[str, Any]
 Kind: TypeAlias = Literal["prompt", "model", "tool", "permission", "compaction", "notice", "end", "agent", "note"]
@@ -40,7 +40,7 @@ class Node:
 class Story:
     """Takes the events of a session in order; `nodes` is what became of them."""
 
-    def __init__(self, requests: Iterable[Request]) -> None:
+    def __init__(self, requests: Iterable[Line]) -> None:
         self.nodes: list[Node] = []
         self._requests = _Requests(requests)
         self._tracks: dict[str | None, _Track] = {None: _Track(self.nodes, self._requests, None)}
@@ -61,17 +61,18 @@ class Story:
 class _Requests:
     """What was sent, handed out to the model calls that sent it."""
 
-    def __init__(self, requests: Iterable[Request]) -> None:
-        self._waiting: dict[str | None, list[Request]] = {}
-        for request in requests:
-            self._waiting.setdefault(request.agent, []).append(request)
+    def __init__(self, lines: Iterable[Line]) -> None:
+        waiting: dict[str | None, list[Line]] = {}
+        for line in lines:
+            waiting.setdefault(line.agent, []).append(line)
+        self._coming = {agent: restored(of_agent) for agent, of_agent in waiting.items()}
+        self._next = {agent: next(requests, None) for agent, requests in self._coming.items()}
         self._before: dict[tuple[str, str | None], Any] = {}
 
     def until(self, agent: str | None, seq: int) -> Iterator[tuple[Request, str]]:
         """Those of an agent that were sent before event `seq`, each with what was new in it."""
-        waiting = self._waiting.get(agent, [])
-        while waiting and waiting[0].after_seq < seq:
-            request = waiting.pop(0)
+        while (request := self._next.get(agent)) is not None and request.after_seq < seq:
+            self._next[agent] = next(self._coming[agent], None)
             key = (request.address, agent)
             body = _parsed(request.body)
             yield request, news(self._before.get(key), body)
@@ -235,7 +236,7 @@ _TAKES: Mapping[str, Callable[[_Track, Event], None]] = {
 """By the type of the event."""
 
 
-def tell(lines: Iterable[bytes], requests: Iterable[Request]) -> list[Node]:
+def tell(lines: Iterable[bytes], requests: Iterable[Line]) -> list[Node]:
     """The story of encoded events and of what was sent meanwhile."""
     story = Story(requests)
     for line in lines:

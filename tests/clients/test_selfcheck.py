@@ -130,7 +130,7 @@ async def test_without_a_sandbox_it_says_so_and_holds_for_nothing(
         await confinement.confinement(tmp_path / "a", silent)
 
 
-SOUND = {"inside": "fine", "key": "no such file", "token": "no such file"}
+SOUND = {"inside": "fine tried", "key": "no such file tried", "token": "no such file tried"}
 
 
 @pytest.mark.parametrize("left", ["out.txt", "home/out.txt", "work/.git/hooks/pre-commit"])
@@ -145,9 +145,10 @@ def test_what_a_command_left_outside_breaks_the_promise(tmp_path: Path, left: st
 @pytest.mark.parametrize(
     ("said", "visits"),
     [
-        ({"inside": "denied"}, 0),
-        ({"key": confinement._SECRET}, 0),
-        ({"token": '{"token": "x"}'}, 0),
+        ({"inside": "denied tried"}, 0),
+        ({"key": f"{confinement._SECRET} tried"}, 0),
+        ({"token": '{"token": "x"} tried'}, 0),
+        ({"key": "it never began"}, 0),
         ({}, 1),
     ],
 )

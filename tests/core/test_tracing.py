@@ -15,7 +15,7 @@ from agentcore.tracing.keeping import KEPT_S, prune
 from agentcore.tracing.outline import outline
 from agentcore.tracing.page import render
 from agentcore.tracing.recorder import Recorder
-from agentcore.tracing.requests import FILE_NAME, Deltas, read_requests
+from agentcore.tracing.requests import FILE_NAME, Deltas, Line, Request, read_lines, restored
 from agentcore.tracing.timeline import Node, news, tell
 from agentcore.wiretap import Sent, listening, speaking_as
 from agentcore.wiretap import tell as tell_sent
@@ -26,6 +26,10 @@ KEY = "sk-ant-api03-AbCd1234EfGh5678IjKl"
 
 def recorder(path: Path, *, secrets: tuple[str, ...] = ()) -> Recorder:
     return Recorder(path / FILE_NAME, FakeClock(), lambda: 7, Redactor(secrets))
+
+
+def read_requests(path: Path) -> list[Request]:
+    return list(restored(read_lines(path)))
 
 
 def sent(body: str, address: str = "http://here/v1", **headers: str) -> Sent:
@@ -44,9 +48,7 @@ def test_every_request_is_put_together_again(bodies: list[str]) -> None:
         assert reading.restore(line) == body
 
 
-def _line(**given: Any) -> Any:
-    from agentcore.tracing.requests import Line
-
+def _line(**given: Any) -> Line:
     return Line.model_validate({"at": 0, "after_seq": 0, "address": "x", "headers": {}, **given})
 
 
@@ -91,14 +93,33 @@ def test_credentials_are_not_written(tmp_path: Path) -> None:
     }
 
 
-def test_a_line_that_is_cut_ends_the_file_and_loses_nothing_before_it(tmp_path: Path) -> None:
+def test_a_line_that_is_cut_is_left_out_and_loses_nothing_beside_it(tmp_path: Path) -> None:
     record = recorder(tmp_path)
     record(sent('"a"'))
     record(sent('"b"'))
     file = tmp_path / FILE_NAME
-    file.write_bytes(file.read_bytes()[:-5])
-    assert [request.body for request in read_requests(file)] == ['"a"']
-    assert list(read_requests(tmp_path / "none")) == []
+    file.write_bytes(file.read_bytes()[:-5])  # as a SIGKILL leaves it
+    again = recorder(tmp_path)
+    again(sent('"c"'))
+    again(sent('"cd"'))
+    assert [request.body for request in read_requests(file)] == ['"a"', '"c"', '"cd"']
+    assert read_requests(tmp_path / "none") == []
+
+
+def test_what_a_full_disk_took_half_of_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, whole = recorder(tmp_path), os.write
+    record(sent('"a"'))
+    monkeypatch.setattr(os, "write", lambda file, data: whole(file, data[:10]))
+    record(sent('"b"'))
+    monkeypatch.undo()
+    record(sent('"c"'))  # it has ended
+    assert (tmp_path / FILE_NAME).read_bytes().count(b"\n") == 1
+    assert [request.body for request in read_requests(tmp_path / FILE_NAME)] == ['"a"']
+
+
+def test_a_key_in_an_address_is_not_written(tmp_path: Path) -> None:
+    recorder(tmp_path)(sent('"a"', f"http://here/{KEY}/v1"))
+    assert KEY not in (tmp_path / FILE_NAME).read_text()
 
 
 def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +172,8 @@ def event(type: str, seq: int, **fields: Any) -> bytes:
     return json.dumps({"type": type, "seq": seq, "session": "s", "ts": 100.0 + seq, **fields}).encode()
 
 
-def request(after_seq: int, body: Any, agent: str | None = None) -> Any:
-    from agentcore.tracing.requests import Request
-
-    return Request(100.0, after_seq, agent, "http://here", {}, json.dumps(body))
+def request(after_seq: int, body: Any, agent: str | None = None) -> Line:
+    return _line(after_seq=after_seq, address="http://here", agent=agent, head=0, tail=0, text=json.dumps(body))
 
 
 def shape(nodes: list[Node]) -> list[Any]:

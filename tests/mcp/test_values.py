@@ -40,6 +40,12 @@ def test_names_are_valid_unique_and_sorted() -> None:
     assert names["a b"] == "mcp__git__a_b"
 
 
+def test_the_tool_that_has_a_name_keeps_it_whatever_else_falls_together_with_it() -> None:
+    for tools in (["delete.all", "delete_all"], ["delete_all", "delete.all", "delete all"]):
+        assert tool_names("s", tools)["delete_all"] == "mcp__s__delete_all"
+    assert tool_names("s", ["Read", "read"])["read"] == "mcp__s__read"
+
+
 def test_a_later_server_cannot_slip_under_the_rules_of_an_earlier_one() -> None:
     found = segments(["a_b", "a.b", "A_B", "a__b"])
     assert found["a_b"] == "a_b"

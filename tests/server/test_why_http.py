@@ -14,13 +14,16 @@ import pytest
 from pydantic import BaseModel
 
 from agentcore.app import App
+from agentcore.encoding import encode, type_of
 from agentcore.errors import ProviderError
+from agentcore.events import Event, ModelStart, TextDelta, ToolStart
 from agentcore.hearing import Hearing
 from agentcore.opening import Opening
 from agentcore.ports.models import TextPart
 from agentcore.ports.tools import Deferred, Outcome, ToolRoom, ToolSpec
 from agentcore.retry import Patience
 from agentcore.usage import Budget
+from server.activity import Activity
 from server.asgi import Application, core_config
 from server.hub import Hub
 from server.settings import Folders, ServerSettings
@@ -171,6 +174,25 @@ async def test_a_model_that_is_silent_is_named_with_the_time_since_it_was_last_h
     assert await served.why(session) == answer("running", "model", BEGIN + 40, model=MODEL)
     holds.set()
     assert (await served.until_idle(session))["since"] == BEGIN + 90
+
+
+def test_what_a_subagent_says_is_no_word_of_a_silent_model() -> None:
+    clock = FakeClock()
+    activity = Activity(clock, clock.now())
+
+    def take(event: Event) -> None:
+        activity.take(1, type_of(event), encode(event, 1, "s", clock.now()))
+
+    asked = clock.now()
+    take(ModelStart(turn=1, model=MODEL, attempt=1))
+    clock.time += 8
+    take(ModelStart(turn=1, model="a/b", attempt=1, agent="explore-1"))
+    take(TextDelta(turn=1, text="I look.", agent="explore-1"))
+    take(ToolStart(call_id="c", tool_name="x", input={"b": 1, "agent": "y"}, group=0, position=0))
+    assert activity.model is not None
+    assert (activity.model.model, activity.model.heard_at, list(activity.tools)) == (MODEL, asked, ["c"])
+    take(TextDelta(turn=1, text='"agent":"x"'))
+    assert activity.model.heard_at == asked + 8
 
 
 async def test_a_tool_that_runs_is_named_with_its_call(served: Served) -> None:

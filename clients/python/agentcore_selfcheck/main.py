@@ -1,10 +1,13 @@
 """`agentcore selfcheck`: one check after the other, each with a server and folders of its own."""
 
+import signal
 import tempfile
 from pathlib import Path
+from types import FrameType
 
 import anyio
 import httpx
+import platformdirs
 
 from agentcore_selfcheck.checks.approval import approval
 from agentcore_selfcheck.checks.borders import borders
@@ -27,12 +30,26 @@ CHECKS = (
 
 def main() -> int:
     """Try every promise; return 0 when all held, 1 when one is broken or could not be tried."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _interrupt)  # else a server of its own would be left behind
     board = Board(CHECKS)
-    with board.shown(), tempfile.TemporaryDirectory(prefix="agentcore-selfcheck-") as folder:
+    with board.shown(), tempfile.TemporaryDirectory(prefix="selfcheck-", dir=_place()) as folder:
         for number, row in enumerate(board.rows):
             with board.running(row):
                 anyio.run(_try, row, Path(folder).resolve() / str(number))
     return 0 if all(row.verdict == "held" for row in board.rows) else 1
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _place() -> Path:
+    """Not where the system keeps what is temporary: commands have such a folder of their own, and would find nothing of
+    what is put there for them to look for."""
+    place = platformdirs.user_cache_path("agentcore")
+    place.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 async def _try(row: Row, folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Commands stay where they belong, even where nobody is asked: they try to get out, and have left nothing there."""
 
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,6 @@ from agentcore_selfcheck.talking import asked, is_event, new_session, stream, un
 from agentcore_selfcheck.verdicts import Missing, Say, demand
 
 _SECRET = "this-must-not-be-seen"  # noqa: S105 - planted for commands to look for
-_PYTHON = sys.executable
 
 
 async def confinement(folder: Path, say: Say) -> str:
@@ -27,7 +25,7 @@ async def confinement(folder: Path, say: Say) -> str:
             if not sandbox["available"]:
                 raise Missing(f"commands are not confined on this machine: {sandbox['why_not']}")
             for name, script in attempts.items():
-                (server.work / f"{name}.sh").write_text(script.replace("SERVER", str(server.pid)))
+                (server.work / f"{name}.sh").write_text(script.replace("SERVER", str(server.pid)) + "echo tried\n")
             said = {}
             for name in attempts:
                 say(name)
@@ -38,7 +36,6 @@ async def confinement(folder: Path, say: Say) -> str:
 
 
 def _attempts(folder: Path, port: int) -> dict[str, str]:
-    connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 3).sendall(b'x')"
     return {
         "inside": "echo fine > inside.txt; cat inside.txt\n",
         "write": f"echo x > {folder}/out.txt; mkdir {folder}/out; echo x > $HOME/out.txt\n",
@@ -46,14 +43,14 @@ def _attempts(folder: Path, port: int) -> dict[str, str]:
         "token": f"cat {folder}/state/servers/*.json; ls {folder}/state/data\n",
         "hook": "echo 'touch ../out.txt' > .git/hooks/pre-commit; ls .git/hooks\n",
         "link": f"ln -s {folder} way; echo x > way/out.txt\n",
-        "network": f'{_PYTHON} -c "{connect}"\n',
-        "kill": "kill -9 SERVER; kill -9 -1\n",
+        "network": f"echo x > /dev/tcp/127.0.0.1/{port}\n",
+        "kill": "kill -9 SERVER\n",
     }
 
 
 def _story(attempts: dict[str, str]) -> dict[str, Any]:
     def turns(name: str) -> list[dict[str, Any]]:
-        call = {"name": "bash", "input": {"command": f"sh {name}.sh"}}
+        call = {"name": "bash", "input": {"command": f"bash {name}.sh"}}
         return [{"tool_calls": [call]}, {"text": "Tried."}]
 
     return {"scenes": [{"match": name, "turns": turns(name)} for name in attempts]}
@@ -68,6 +65,8 @@ async def _output(http: Any, session: str, name: str) -> str:
 
 
 def _judge(folder: Path, said: dict[str, str], visits: int) -> None:
+    for name, output in said.items():
+        demand("tried" in output, f"the attempt {name} did not come to its end")
     demand("fine" in said["inside"], "a command could not even write in its own folder")
     for path in (folder / "out.txt", folder / "out", folder / "home" / "out.txt"):
         demand(not path.exists(), f"a command wrote {path.name} outside of its folder")
