@@ -13,10 +13,9 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
-from pydantic import JsonValue
 
 from agentcore.events import Notice
-from agentcore.guard.content import of_blocks, of_value
+from agentcore.guard.content import of_blocks
 from agentcore.guard.placeholders import Placeholders
 from agentcore.guard.scanning import UNSCANNED, Finding, Scanner
 from agentcore.guard.windows import WINDOW_CHARS, scan_all
@@ -160,15 +159,6 @@ class Guard:
         output = "\n".join((self._redacted(outcome.output, found[0]), *[WITHHELD_FILE] * len(unread)))
         display = None if outcome.display is None else self._redacted(shown, found[1])
         return replace(outcome, output=output, display=display, attachments=kept)
-
-    async def check_value(self, value: JsonValue) -> JsonValue:
-        """All strings in a JSON value, the names of fields included."""
-        pieces = of_value(value)
-        found = pieces.place(await self._scan(pieces.to_scan))
-        if not any(found):
-            return value
-        self._tell(found)
-        return pieces.put(tuple(map(self._let_through, pieces.texts, found)))
 
     # --- doing it ---
 

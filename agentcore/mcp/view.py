@@ -77,6 +77,8 @@ class SessionServers:
         self._shown: dict[str, Tool] = {}
         self._definitions: tuple[ToolDefinition, ...] = ()
         self._is_deferred = False
+        self._late: set[str] = set()
+        """Those that start still, and that a run has waited for: no other run does."""
         self._is_waiting = False
         self._is_closed = False
         self._stand_ins = self._made_stand_ins(self._own_tools())
@@ -91,18 +93,22 @@ class SessionServers:
             self._held.pop(name).let_go()
         for name in allowed:
             self._hold(name)
+        self._late = {name for name in self._late & self._held.keys() if self._held[name].is_starting}
         self._is_waiting = within_s > 0
         try:
-            with anyio.move_on_after(within_s):
-                for server in tuple(self._held.values()):
-                    await server.wait_started()
+            with anyio.move_on_after(within_s) as patience:
+                for name, server in tuple(self._held.items()):
+                    if name not in self._late:
+                        await server.wait_started()
         finally:
             self._is_waiting = False
+        if within_s > 0 and patience.cancelled_caught:
+            self._late |= {name for name, server in self._held.items() if server.is_starting}
 
     @property
     def awaited(self) -> tuple[str, ...]:
         held = self._held.items() if self._is_waiting else ()
-        return tuple(sorted(name for name, server in held if server.is_starting))
+        return tuple(sorted(name for name, server in held if server.is_starting and name not in self._late))
 
     def _allowed(self) -> list[str]:
         """The names of those that may run. Blocking."""

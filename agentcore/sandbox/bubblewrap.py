@@ -15,9 +15,9 @@ import anyio
 from anyio import to_thread
 
 from agentcore.ports.sandbox import Boxed, SandboxProfile
-from agentcore.sandbox import denials
 from agentcore.sandbox.looking import look
 from agentcore.sandbox.mounts import ROOT, Kind, Mount, Places, arrange
+from agentcore.sandbox.probed import Probed
 from agentcore.sandbox.proxy import PORT, Proxy, proxy_variables, serving
 from agentcore.sandbox.seccomp import program
 from agentcore.sandbox.setting_aside import set_aside
@@ -44,7 +44,7 @@ _FIRST_PROCESS = re.compile(rb'"child-pid": ([0-9]+)')
 _PATH = re.compile(r"/[^\s:']+")
 
 
-class Bubblewrap:
+class Bubblewrap(Probed):
     """Satisfies the Sandbox port."""
 
     kind = "bubblewrap"
@@ -54,26 +54,7 @@ class Bubblewrap:
         self._binary = binary
         self._filter = program()
         self._may_nest = False
-        self._why_not: str | None = "It is being tried whether commands can be confined here."
-        self._probing = anyio.Lock()
-        self._is_probed = False
-
-    @property
-    def is_available(self) -> bool:
-        return self._why_not is None
-
-    @property
-    def why_not(self) -> str | None:
-        return self._why_not
-
-    async def probe(self) -> None:
-        async with self._probing:
-            if not self._is_probed:
-                self._why_not = await to_thread.run_sync(self._try)
-                self._is_probed = True
-
-    def why_failed(self, printed: str, profile: SandboxProfile) -> str | None:
-        return denials.why_failed(printed, profile)
+        super().__init__()
 
     @asynccontextmanager
     async def around(

@@ -15,9 +15,9 @@ import anyio
 from anyio import to_thread
 
 from agentcore.ports.sandbox import Boxed, SandboxProfile
-from agentcore.sandbox import denials
 from agentcore.sandbox.looking import look
 from agentcore.sandbox.mounts import Places
+from agentcore.sandbox.probed import Probed
 from agentcore.sandbox.setting_aside import set_aside
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -34,32 +34,10 @@ _ALWAYS = """\
 _NETWORK = "(allow network*)"
 
 
-class Seatbelt:
+class Seatbelt(Probed):
     """Satisfies the Sandbox port."""
 
     kind = "seatbelt"
-
-    def __init__(self) -> None:
-        self._why_not: str | None = "It is being tried whether commands can be confined here."
-        self._probing = anyio.Lock()
-        self._is_probed = False
-
-    @property
-    def is_available(self) -> bool:
-        return self._why_not is None
-
-    @property
-    def why_not(self) -> str | None:
-        return self._why_not
-
-    async def probe(self) -> None:
-        async with self._probing:
-            if not self._is_probed:
-                self._why_not = await to_thread.run_sync(_try)
-                self._is_probed = True
-
-    def why_failed(self, printed: str, profile: SandboxProfile) -> str | None:
-        return denials.why_failed(printed, profile)
 
     @asynccontextmanager
     async def around(
@@ -75,6 +53,18 @@ class Seatbelt:
         finally:
             with anyio.move_on_after(SET_ASIDE_S, shield=True):
                 boxed.remarks += await to_thread.run_sync(set_aside, found.watched)
+
+    def _try(self) -> str | None:
+        if not os.access(PROGRAM, os.X_OK):
+            return "sandbox-exec is not there, which confines commands on macOS."
+        text = written(Places(()), Path("/private/tmp"), has_network=False)
+        try:
+            done = subprocess.run(
+                [PROGRAM, "-p", text, "/bin/sh", "-c", ":"], capture_output=True, env={}, timeout=PROBE_TIMEOUT_S
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return "sandbox-exec does not work here."
+        return None if done.returncode == 0 else "sandbox-exec does not work here."
 
 
 def written(places: Places, temporary: Path, *, has_network: bool) -> str:
@@ -110,16 +100,3 @@ def _is_inside(path: Path, roots: Iterable[Path]) -> bool:
 def _quoted(path: Path) -> str:
     text = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
-
-
-def _try() -> str | None:
-    if not os.access(PROGRAM, os.X_OK):
-        return "sandbox-exec is not there, which confines commands on macOS."
-    text = written(Places(()), Path("/private/tmp"), has_network=False)
-    try:
-        done = subprocess.run(
-            [PROGRAM, "-p", text, "/bin/sh", "-c", ":"], capture_output=True, env={}, timeout=PROBE_TIMEOUT_S
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "sandbox-exec does not work here."
-    return None if done.returncode == 0 else "sandbox-exec does not work here."

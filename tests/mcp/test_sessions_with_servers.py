@@ -329,6 +329,7 @@ async def test_a_run_does_not_wait_long_for_a_server_and_says_so(tmp_path, monke
         events = await run(here, live, "go")
         told = [(event.code, event.text) for event in events if isinstance(event, Notice)]
         assert told == [("mcp_unavailable", "The MCP server odd is still starting; its tools come when it is there.")]
+        monkeypatch.setattr("agentcore.run.SERVERS_START_S", 3600.0)  # it was waited for once: no run does so again
         assert not [event for event in await run(here, live, "again") if isinstance(event, Notice)]
 
 

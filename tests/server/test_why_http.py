@@ -97,8 +97,9 @@ class Served:
 
     async def until(self, session: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         with anyio.fail_after(5):
-            while not is_so(why := await self.why(session)):
-                await anyio.lowlevel.checkpoint()
+            # asked without a pause, a worker thread that loads something would never have its turn
+            while not is_so(why := await self.why(session)):  # noqa: ASYNC110 - what is asked about is no event
+                await anyio.sleep(0.001)
         return why
 
     async def until_waiting(self, session: str, waiting_for: str) -> dict[str, Any]:
