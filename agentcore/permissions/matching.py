@@ -7,6 +7,7 @@ shell line each command and each file in it has a rule of its own.
 import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from agentcore.messages import ToolCall
 from agentcore.permissions import paths
@@ -166,7 +167,20 @@ def _has_value(spec: str, subject: Subject) -> bool:
     if value is None:
         return False
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return fnmatch.fnmatchcase(text, _escaped(wanted.strip()))
+    readings = _spellings(text) if (subject.call.name, field) == ("web_fetch", "url") else (text,)
+    return any(fnmatch.fnmatchcase(reading, _escaped(wanted.strip())) for reading in readings)
+
+
+def _spellings(url: str) -> tuple[str, ...]:
+    """An address as it stands, as it would be fetched, and as the server there may read it.
+
+    Only rules that ask or deny may speak of the whole of an address, so any of the three counts.
+    """
+    try:
+        fetched = str(parse_address(url))
+    except ValueError:
+        return (url,)  # nothing is fetched
+    return url, fetched, unquote(fetched)
 
 
 def _escaped(text: str) -> str:
