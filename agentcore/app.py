@@ -437,7 +437,8 @@ class App:
 
     def _make_factory(self) -> "AgentFactory":
         """Blocking."""
-        from agentcore.factory import AgentFactory, Shared
+        from agentcore.factory import AgentFactory
+        from agentcore.makers import Shared
 
         return AgentFactory(
             Shared(

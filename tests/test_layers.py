@@ -117,6 +117,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "attachments",
             "expansion",
             "factory",
+            "makers",
             "mentions",
             "nearby",
             "skilled",

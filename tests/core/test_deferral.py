@@ -55,7 +55,7 @@ def hand_over(monkeypatch: pytest.MonkeyPatch) -> FakeDeferringTool:
     def with_it(*parts: Any, **named: Any) -> list[Tool]:
         return [*builtin_tools(*parts, **named), tool]
 
-    monkeypatch.setattr("agentcore.factory.builtin_tools", with_it)
+    monkeypatch.setattr("agentcore.makers.builtin_tools", with_it)
     return tool
 
 

@@ -67,7 +67,7 @@ def teller(monkeypatch: pytest.MonkeyPatch) -> Teller:
     def with_it(*parts: Any, **named: Any) -> list[Tool]:
         return [*builtin_tools(*parts, **named), tool]
 
-    monkeypatch.setattr("agentcore.factory.builtin_tools", with_it)
+    monkeypatch.setattr("agentcore.makers.builtin_tools", with_it)
     return tool
 
 

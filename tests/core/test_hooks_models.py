@@ -264,7 +264,7 @@ class CheckTool:
 def with_server(monkeypatch: pytest.MonkeyPatch, answer: Outcome) -> CheckTool:
     tool = CheckTool(answer)
     monkeypatch.setattr(
-        "agentcore.factory.builtin_tools", lambda *parts, **named: [*builtin_tools(*parts, **named), tool]
+        "agentcore.makers.builtin_tools", lambda *parts, **named: [*builtin_tools(*parts, **named), tool]
     )
     return tool
 

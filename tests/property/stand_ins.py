@@ -140,5 +140,5 @@ def stand_ins(tools_of: Callable[[], list[RunningTool]]) -> Iterator[None]:
             ]  # never called
             return [*real, *(SteppedTool(spec, running) for spec in SPECS)]
 
-        stack.enter_context(patch("agentcore.factory.builtin_tools", made))
+        stack.enter_context(patch("agentcore.makers.builtin_tools", made))
         yield
