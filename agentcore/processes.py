@@ -156,10 +156,12 @@ class Running:
 
     async def end(self) -> None:
         """End the whole tree, pass on the last output, reap. Call it shielded."""
+        is_all_gone = self._is_boxed and self._has_exited  # it took with it all that was in it
         try:
             await self._ask_to_end()
             self._signal_group(signal.SIGKILL)
-            await to_thread.run_sync(kill_marked, self._mark)
+            if not is_all_gone:
+                await to_thread.run_sync(kill_marked, self._mark)
             await self._wait_exit()
         finally:
             for stream in self._streams:
