@@ -344,6 +344,10 @@ class Agent:
         if cut:
             self.add_note(cut_worktrees_note(cut))
 
+    def end_cut_questions(self) -> None:
+        """Let what servers of tools asked expire that the end of a process cut off. Raises: StorageUnavailable."""
+        leftovers.end_questions(self.history, self.log)
+
     @property
     def hooks(self) -> Hooks:
         return self._parts.hooks

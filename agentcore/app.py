@@ -188,6 +188,7 @@ class App:
             await _in_worker(agent.prune_checkpoints)
             agent.end_cut_compaction()
             agent.end_cut_subagents(await _in_worker(agent.sweep_worktrees))
+            agent.end_cut_questions()
             await _in_worker(agent.kill_lost_tasks)
             agent.lose_tasks()
             _tell_repaired(agent, session)

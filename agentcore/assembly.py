@@ -89,7 +89,7 @@ class Assembly:
         self._side = SideModel(log, history.transcript, history.ledger, clock, patience)
         self._session = session
         self._parts = parts
-        self._context = ModelContext(session, parts.toolbox, clock, parts.surroundings, parts.in_use)
+        self._context = ModelContext(session, parts.toolbox, parts.servers, clock, parts.surroundings, parts.in_use)
         self._stopping = stopping
 
     def calls(self, ending: StructuredEnding | None) -> Calls:

@@ -15,6 +15,7 @@ from agentcore.instructions import system_prompt
 from agentcore.messages import Message
 from agentcore.ports.clock import Clock
 from agentcore.ports.models import ModelRequest, ToolDefinition
+from agentcore.ports.servers import Servers
 from agentcore.ports.tools import ToolSpec
 from agentcore.sessions.fold import mended
 from agentcore.sessions.records import Context, Repair
@@ -34,6 +35,7 @@ class ModelContext:
         self,
         session: OpenSession,
         tools: Toolbox,
+        servers: Servers,
         clock: Clock,
         surroundings: Surroundings,
         in_use: SkillsInUse,
@@ -43,12 +45,11 @@ class ModelContext:
         self._history = session.history
         self._blobs = session.blobs
         self._tools = tools
+        self._servers = servers
         self._clock = clock
         self._surroundings = surroundings
         self._in_use = in_use
         self._validator = Validator()
-        self._merged: tuple[object, object, tuple[ToolDefinition, ...]] = (None, None, ())
-        """The context's tools and the servers', and what came of both: sorted once, not with each call."""
 
     def request_maker(self, ending: StructuredEnding | None) -> Callable[[Candidate], ModelRequest]:
         """What makes the requests of a run that may end so. Raises: StorageUnavailable."""
@@ -56,7 +57,7 @@ class ModelContext:
 
         def make_request(candidate: Candidate) -> ModelRequest:
             self._tell_of_servers()
-            tools = self._with_servers(context.tools)
+            tools = self._tools.definitions(context.tools)
             if transcript.attachments.is_too_much:
                 self._leave_old_files_out()
             return ModelRequest(
@@ -78,7 +79,7 @@ class ModelContext:
     def fixed_tokens(self) -> int:
         """Estimate of what stands before the messages in every request. Raises: StorageUnavailable."""
         context = self._context()
-        return tokens_of_fixed(context.system, self._with_servers(context.tools))
+        return tokens_of_fixed(context.system, self._tools.definitions(context.tools))
 
     def sound_messages(self) -> tuple[Message, ...]:
         """The transcript as every vendor takes it; what has to be mended for that is journaled and told.
@@ -113,20 +114,9 @@ class ModelContext:
             return described(spec, self._surroundings.agents.kinds.values())
         return spec.definition()
 
-    def _with_servers(self, own: tuple[ToolDefinition, ...]) -> tuple[ToolDefinition, ...]:
-        """The tools of the context with those that servers offer now, sorted: the same while these have not changed."""
-        offered = self._tools.servers.definitions()
-        if not offered:
-            return own
-        if self._merged[0] is not own or self._merged[1] is not offered:
-            taken = {tool.name for tool in own}
-            more = (tool for tool in offered if tool.name not in taken)
-            self._merged = own, offered, tuple(sorted((*own, *more), key=lambda tool: tool.name))
-        return self._merged[2]
-
     def _tell_of_servers(self) -> None:
         """Say what has become of servers since the last call, where their tools are taken for the next one."""
-        for notice in self._tools.servers.take_notices():
+        for notice in self._servers.take_notices():
             self._log.emit(notice.model_copy(update={"turn": self._history.ledger.turn or None}))
 
     def _leave_old_files_out(self) -> None:

@@ -31,9 +31,9 @@ from agentcore.ports.checkpoints import Checkpoints
 from agentcore.ports.clock import Clock
 from agentcore.ports.hooks import Hooks
 from agentcore.ports.log import EventLog
-from agentcore.ports.models import ModelRequest
+from agentcore.ports.models import ModelRequest, ToolDefinition
 from agentcore.ports.permission import Asker
-from agentcore.ports.servers import Offered
+from agentcore.ports.servers import Lent as LentServers
 from agentcore.ports.tools import Tool, ToolError
 from agentcore.retry import Patience
 from agentcore.sessions.segments import pattern_of
@@ -42,6 +42,7 @@ from agentcore.subagents.hooks import SubagentHooks
 from agentcore.subagents.kinds import AgentKind
 from agentcore.subagents.labelled import LabelledAsker, LabelledLog
 from agentcore.subagents.modes import mode_of
+from agentcore.toolbox import Toolbox
 from agentcore.transcript import Transcript
 from agentcore.turn import Model, SideModel
 from agentcore.validator import Validator
@@ -84,7 +85,7 @@ class Outfitter(Protocol):
         """The tool `skill`, whose commands run where the subagent works; nothing where there is none."""
         ...
 
-    def servers(self, who: Identity, asker: Asker | None) -> Offered:
+    def servers(self, who: Identity, asker: Asker | None, worktree: Worktree | None) -> LentServers:
         """What it has of the session's servers of tools, whose questions take its own way to a person."""
         ...
 
@@ -162,13 +163,10 @@ class Subagent:
         if self._asker is not None:
             outfitter.hold(self._asker, self.gate, own)
         # one that asks nobody anything itself does not ask for a server either
-        offered = outfitter.servers(who, self._asker if ASK_USER in own else None)
-        self.tools: Mapping[str, Tool] = {**offered.tools, **own}
+        self._servers = outfitter.servers(who, self._asker if ASK_USER in own else None, worktree)
+        self.tools = Toolbox(own, self._servers)
         self._system = subagent_prompt(kind.prompt, workspace.cwd, lent.clock.now(), lent.said())
-        told = {one.name: one for one in offered.definitions} | {
-            name: tool.spec.definition() for name, tool in own.items()
-        }
-        self._definitions = tuple(told[name] for name in sorted(told))
+        self._own_definitions = tuple(own[name].spec.definition() for name in sorted(own))
         self._validator = Validator()
 
     def _asker_of(self, lent: Lent, who: Identity) -> HookedAsker | None:
@@ -177,6 +175,10 @@ class Subagent:
         history = lent.session.history
         labelled = LabelledAsker(lent.asker, self.label, self.task_id, who.turn, lambda: history.settings.mode)
         return HookedAsker(labelled, self.hooks, lambda: history.settings.unattended != "deny")
+
+    async def close(self) -> None:
+        """End what was started for it alone. Bounded, and shielded from cancellation."""
+        await self._servers.close()
 
     @property
     def text(self) -> str:
@@ -249,6 +251,10 @@ class Subagent:
         return ContextCompactor(scene, lent.compaction)
 
     # --- what its model is shown ---
+
+    @property
+    def _definitions(self) -> tuple[ToolDefinition, ...]:
+        return self.tools.definitions(self._own_definitions)
 
     def _request(self, candidate: Candidate) -> ModelRequest:
         session, transcript = self._lent.session, self.transcript

@@ -15,7 +15,15 @@ from pydantic import JsonValue
 
 from agentcore.caps import safe_text
 from agentcore.delegated import Lent, Subagent
-from agentcore.errors import AgentError, BadRequest, ProviderError, RunFailed, StorageUnavailable, TakenOver
+from agentcore.errors import (
+    AgentError,
+    BadRequest,
+    ProviderError,
+    RunFailed,
+    StorageUnavailable,
+    TakenOver,
+    Unprocessable,
+)
 from agentcore.events import Notice, PermissionRequest, UserMessage
 from agentcore.ids import new_message_id
 from agentcore.loop import run_loop
@@ -98,18 +106,24 @@ class Delegation:
 
     def check_input(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> None:
         """Check an input in the place of one that a subagent asked about. Raises: Unprocessable."""
-        subagent, call = self._asking(request)
-        subagent.gate.check_replacement(call, input, subagent.tools[request.tool_name].spec)
+        subagent = self._asking(request)
+        tool = subagent.tools.get(request.tool_name)
+        if tool is None:
+            raise Unprocessable(f"There is no tool {request.tool_name!r} any more.")
+        asked = ToolCall(id=request.call_id, name=request.tool_name, input=request.input)
+        subagent.gate.check_replacement(asked, input, tool.spec)
 
     def rule_for(self, request: PermissionRequest, call: ToolCall) -> str:
-        """The narrowest rule that would allow such a call of the subagent that asks. Raises: Unprocessable."""
-        subagent, _ = self._asking(request)
+        """The narrowest rule that would allow such a call of the subagent that asks; `check_input` comes first.
+
+        Raises: Unprocessable.
+        """
+        subagent = self._asking(request)
         return subagent.gate.rule_for(call, subagent.tools[request.tool_name].spec)
 
-    def _asking(self, request: PermissionRequest) -> tuple[Subagent, ToolCall]:
+    def _asking(self, request: PermissionRequest) -> Subagent:
         """Whoever asks waits, so it is there."""
-        subagent = self._alive[request.agent or ""]
-        return subagent, ToolCall(id=request.call_id, name=request.tool_name, input=request.input)
+        return self._alive[request.agent or ""]
 
     # --- one subagent ---
 
@@ -134,6 +148,7 @@ class Delegation:
             raise
         finally:
             del self._alive[subagent.label]
+            await subagent.close()
 
     async def _barrier(self, subagent: Subagent, order: Order) -> _End:
         """Every way in which its run ends is something that the main agent is told. Raises: Paused."""

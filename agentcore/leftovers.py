@@ -3,11 +3,19 @@
 Every start gets its end, every call its result. What a call did that was cut off is not known, and it says so.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from agentcore.batch import NOT_STARTED, close_batch
 from agentcore.call import Calls, Refused
-from agentcore.events import Compacted, CompactionStrategy, ModelEnd, PermissionResolved, ToolEnd, TurnEnd
+from agentcore.events import (
+    Compacted,
+    CompactionStrategy,
+    ModelEnd,
+    PermissionRequest,
+    PermissionResolved,
+    ToolEnd,
+    TurnEnd,
+)
 from agentcore.ports.log import EventLog
 from agentcore.ports.tools import Tool
 from agentcore.sessions.fold import History
@@ -60,8 +68,30 @@ def end_subagents(history: History, log: EventLog, strategy: CompactionStrategy)
 
     Their requests expire and each of their calls gets a result. Raises: StorageUnavailable.
     """
-    asked = [request for request in history.pending.values() if request.agent is not None]
-    for request in asked:
+    _expire(history, log, [request for request in history.pending.values() if request.agent is not None])
+    for label, one in tuple(history.subagents.unfinished.items()):
+        for event in _ends_of(one, strategy):
+            labelled = event.model_copy(update={"agent": label})
+            log.emit(labelled)
+            history.subagents.follow(label, labelled, is_copy=False)
+
+
+def end_questions(history: History, log: EventLog) -> None:
+    """Let what servers asked inside of calls expire: what asked is gone, and no answer reaches anybody.
+
+    Raises: StorageUnavailable.
+    """
+    is_open = history.transcript.is_open
+    asked = [
+        one
+        for one in history.pending.values()
+        if one.kind == "question" and one.agent is None and one.task_id is None and not is_open(one.call_id)
+    ]
+    _expire(history, log, asked)
+
+
+def _expire(history: History, log: EventLog, requests: Sequence[PermissionRequest]) -> None:
+    for request in requests:
         resolved = PermissionResolved(
             agent=request.agent,
             turn=request.turn,
@@ -72,11 +102,6 @@ def end_subagents(history: History, log: EventLog, strategy: CompactionStrategy)
         log.emit(resolved)
         del history.pending[request.request_id]
         history.resolved[request.request_id] = "expired"
-    for label, one in tuple(history.subagents.unfinished.items()):
-        for event in _ends_of(one, strategy):
-            labelled = event.model_copy(update={"agent": label})
-            log.emit(labelled)
-            history.subagents.follow(label, labelled, is_copy=False)
 
 
 def _ends_of(one: Unfinished, strategy: CompactionStrategy) -> list[ModelEnd | Compacted | ToolEnd | TurnEnd]:

@@ -4,7 +4,7 @@ For one conversation. Promise: where hooks must hear prompts, or the guard is on
 have not let through; otherwise a prompt is not lost, whatever cuts its opening off.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agentcore.candidates import Candidate
@@ -13,8 +13,10 @@ from agentcore.expansion import Expander
 from agentcore.guard.guard import Clean, Guard, Redacted, Rejected
 from agentcore.hearing import Hearing
 from agentcore.hooks.words import with_context
-from agentcore.notes import with_notes
+from agentcore.instructions import has_heard
+from agentcore.notes import server_note, with_notes
 from agentcore.ports.log import EventLog
+from agentcore.ports.servers import Servers
 from agentcore.sessions.fold import History, OpenRun
 from agentcore.skills.kept import used_since
 from agentcore.skills.skill import Skill
@@ -31,23 +33,42 @@ class Opening:
         surroundings: Surroundings,
         expander: Expander,
         guard: Guard,
+        servers: Servers,
+        note: Callable[[str], None],
     ) -> None:
+        """`note` keeps a note for the next prompt, and raises StorageUnavailable."""
         self._history = history
         self._log = log
         self._hearing = hearing
         self._surroundings = surroundings
         self._expander = expander
         self._guard = guard
+        self._servers = servers
+        self._note = note
+        self._noted: set[str] = set()
+        """Servers whose words came in a note."""
 
     async def look_around(self, candidates: Sequence[Candidate]) -> None:
         """Read what a fresh context begins with, past the guard; a run that goes on needs its skills.
 
         Raises: StorageUnavailable.
         """
-        begins = Beginning(window_of(candidates[0]), self._history.settings.system_append or "")
-        fresh = begins if self._history.context is None else None
+        fresh = None
+        if self._history.context is None:
+            append, servers = self._history.settings.system_append or "", self._servers.instructions()
+            fresh = Beginning(window_of(candidates[0]), append, servers)
+            self._noted.clear()
+        else:
+            self._note_servers(self._history.context.system)
         for notice in await self._surroundings.look(fresh, self._guard.check_outputs):
             self._log.emit(notice)
+
+    def _note_servers(self, system: str) -> None:
+        """Let the model learn what servers say that were not there when the context began, each once."""
+        for name, text in self._servers.instructions().items():
+            if name not in self._noted and not has_heard(system, name):
+                self._note(server_note(name, text))
+                self._noted.add(name)
 
     async def used_skills(self, run: OpenRun) -> list[Skill]:
         """The skills that a run used which goes on after a crash, as far as they are there."""

@@ -18,7 +18,7 @@ from agentcore.permissions.workspace import Workspace
 from agentcore.ports.checkpoints import Checkpoints
 from agentcore.ports.hooks import Hooks
 from agentcore.ports.permission import Asker
-from agentcore.ports.servers import Offered, Servers
+from agentcore.ports.servers import Elsewhere, Lent, Servers
 from agentcore.ports.tools import Tool
 from agentcore.session import Settings
 from agentcore.skilled import SkillUse
@@ -84,8 +84,9 @@ class SessionOutfitter:
         who asks, and would keep each other alive."""
         return Toolbox(tools, self.server_tools)
 
-    def servers(self, who: Identity, asker: Asker | None) -> Offered:
-        return self.server_tools.lent(who.kind.has, asker)
+    def servers(self, who: Identity, asker: Asker | None, worktree: Worktree | None) -> Lent:
+        elsewhere = None if worktree is None else Elsewhere(worktree.source, worktree.folder)
+        return self.server_tools.lent(who.kind.has, asker, elsewhere)
 
     def skills(self, who: Identity, gate: SessionGate, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
         skill, bash = self.others.get("skill"), tools.get("bash")

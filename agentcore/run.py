@@ -24,12 +24,13 @@ from agentcore.loop import run_loop
 from agentcore.messages import Message
 from agentcore.notifications import notification
 from agentcore.opening import Opening
+from agentcore.ports.clock import Clock
 from agentcore.ports.hooks import Halted, SessionSource
 from agentcore.ports.tools import Outcome
 from agentcore.results import RunResult, result_of
 from agentcore.session import DeferredCall
 from agentcore.sessions.fold import OpenRun, begin, end, said
-from agentcore.sessions.records import Begin
+from agentcore.sessions.records import Begin, Note
 from agentcore.sessions.store import OpenSession
 from agentcore.structured import StructuredEnding
 from agentcore.walk import Paused, Walk
@@ -53,7 +54,14 @@ class Runner:
         self._assembly = Assembly(session, parts, self._stopping)
         self.hearing = Hearing(session, parts.hooks, source)
         self._opening = Opening(
-            session.history, session.log, self.hearing, parts.surroundings, parts.expander, parts.guard
+            session.history,
+            session.log,
+            self.hearing,
+            parts.surroundings,
+            parts.expander,
+            parts.guard,
+            parts.servers,
+            partial(_note, session, parts.clock),
         )
         self._ending: StructuredEnding | None = None
         self._calls = self._assembly.calls(None)
@@ -343,3 +351,9 @@ class Runner:
         if reason != "end_turn" or self._ending is None:
             return None
         return self._ending.value(self.history.transcript.messages)
+
+
+def _note(session: OpenSession, clock: Clock, text: str) -> None:
+    """Let the model learn something with the next prompt. Raises: StorageUnavailable."""
+    session.log.record(Note(text=text, ts=round(clock.now(), 3)))
+    session.history.notes.append(text)

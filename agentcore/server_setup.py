@@ -13,7 +13,7 @@ from agentcore.confinement import confinement_of
 from agentcore.errors import NotFound, Unprocessable
 from agentcore.mcp.logins import Logins
 from agentcore.mcp.pool import McpServers
-from agentcore.mcp.server import CONNECT_S
+from agentcore.mcp.states import CONNECT_S
 from agentcore.mcp.targets import Confinement, Target, Unusable, target_of
 from agentcore.serving import ServerState
 from agentcore.sessions.store import project_of

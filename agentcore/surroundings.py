@@ -1,20 +1,20 @@
 """What a fresh context of a session begins with besides its task: instruction files, the lists of skills and
-subagents, memory.
+subagents, memory, and what servers of tools say about these.
 
 Looked at once when a context begins, so that its prefix is stable; what changes on disk meanwhile counts for the next.
 Skills of folders below, and those for certain files, come with the first such file that a tool works on.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio.to_thread
 
 from agentcore.events import Notice
 from agentcore.instruction_files.reading import Instructions, read_instructions
-from agentcore.instructions import NOTHING_SAID, Said
+from agentcore.instructions import NOTHING_SAID, Said, server_says
 from agentcore.memory import Memory
 from agentcore.ports.tools import ToolError
 from agentcore.skills.finding import find_skills, find_skills_in
@@ -40,6 +40,8 @@ class Beginning:
     """How large it is: the list of skills takes a share of it."""
     append: str = ""
     """What the session's creator adds to the system prompt."""
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """What servers of tools say about the use of these, by name."""
 
 
 class Surroundings:
@@ -76,7 +78,7 @@ class Surroundings:
         said, told = NOTHING_SAID, (*instructions.notices, *index.notices, *agents.notices)
         if fresh is not None:
             listed = listing([skill for skill in index.skills.values() if skill.is_listed], fresh.window_tokens)
-            said = await _checked(instructions.parts, listed, Said(memory=memory, append=fresh.append), check)
+            said = await _checked(instructions.parts, listed, memory, fresh, check)
         told = await check(told)
         self.said, self._index, self.agents = said, index, agents
         self._told, self._seen = set(), set()
@@ -112,12 +114,19 @@ class Surroundings:
         return any(_is_match(pattern, file.relative_to(base).as_posix()) for pattern in skill.paths)
 
 
-async def _checked(instructions: Sequence[str], listed: str, said: Said, check: Check) -> Said:
-    """What the guard makes of it all: of each file and of each skill by itself, so that one takes no other along."""
-    skills = listed.split("\n")
-    memory, append, *parts = await check((said.memory, said.append, *instructions, *skills))
-    files = parts[: len(instructions)]
-    return Said("\n\n".join(files), "\n".join(parts[len(files) :]), memory, append)
+async def _checked(instructions: Sequence[str], listed: str, memory: str, fresh: Beginning, check: Check) -> Said:
+    """What the guard makes of it all: of each file, skill and server by itself, so that one takes no other along."""
+    servers, skills = tuple(fresh.servers), listed.split("\n")
+    memory, append, *parts = await check((memory, fresh.append, *fresh.servers.values(), *instructions, *skills))
+    said, parts = parts[: len(servers)], parts[len(servers) :]
+    files, skills = parts[: len(instructions)], parts[len(instructions) :]
+    return Said(
+        instructions="\n\n".join(files),
+        skills="\n".join(skills),
+        memory=memory,
+        servers="\n\n".join(map(server_says, servers, said)),
+        append=append,
+    )
 
 
 def _is_match(pattern: str, path: str) -> bool:

@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from server.settings import STATE_VARIABLE, CannotStart
 
@@ -86,6 +86,26 @@ class _Parser(argparse.ArgumentParser):
         raise CannotStart(f"{message} ({self.prog} --help says more).")
 
 
+class _AnyOrder(_Parser):
+    """Takes options between and behind its arguments as well, and says what is to be done with what is left."""
+
+    about_left = ""
+    _is_inside = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True  # what follows calls this method
+        try:
+            namespace, left = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
+        if left:
+            what = f"{left[0]} is no option here" if left[0].startswith("-") else f"Too many arguments: {left[0]}"
+            raise CannotStart(f"{what}. {self.about_left}".strip())
+        return namespace, left
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="agentcore", description="A local server that runs coding agents.", allow_abbrev=False)
     parser.add_argument("--version", action="store_true", help="print the version and leave")
@@ -151,10 +171,10 @@ def _add_hooks(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_AnyOrder)
 
-    def action(name: str, help: str, *, for_project: bool = False) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = actions.add_parser(name, help=help, allow_abbrev=False)
+    def action(name: str, help: str, *, for_project: bool = False) -> _AnyOrder:
+        made: _AnyOrder = actions.add_parser(name, help=help, allow_abbrev=False)
         made.add_argument("--cwd", type=Path, default=Path(), metavar="DIR", help="folder (default: the current one)")
         if for_project:
             made.add_argument("--project", action="store_true", help="in your settings for this project alone")
@@ -163,6 +183,7 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
     listing = action("list", "the servers that sessions in a folder use")
     listing.add_argument("--check", action="store_true", help="connect to each, and say what came of it")
     adding = action("add", "write a server into your settings", for_project=True)
+    adding.about_left = "A command and what belongs to it stand behind --: agentcore mcp add NAME -- COMMAND [ARG…]."
     add = adding.add_argument
     add("--type", choices=("stdio", "http", "sse"), help="how it is spoken to (default: stdio, or http for a URL)")
     add(

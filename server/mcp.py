@@ -101,6 +101,9 @@ def section_of(arguments: argparse.Namespace, line: Sequence[str]) -> dict[str, 
     section: dict[str, Any] = {} if arguments.type is None else {"type": arguments.type}
     if bool(line) == (arguments.url is not None):
         raise CannotStart("Say what it is: agentcore mcp add NAME URL, or agentcore mcp add NAME -- COMMAND [ARG…].")
+    if arguments.url is not None and "://" not in arguments.url and "${" not in arguments.url:
+        url, name = visible(arguments.url), visible(arguments.name)
+        raise CannotStart(f"{url} is no URL. A command stands behind --: agentcore mcp add {name} -- {url}")
     if line and arguments.header:
         raise CannotStart("A server that is a command has no --header.")
     if arguments.url is not None and arguments.env:

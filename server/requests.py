@@ -108,22 +108,37 @@ class Requests:
             self._resolve(row, _resolved(row, "denied", answered_by=UNATTENDED, reason=reason))
         is_put_off = question.is_put_off or self._is_putting_off or self._settings().unattended == "defer"
         if not row.reply.is_resolved and is_put_off and question.task_id is None:
+            if question.ends_with_wait:
+                return self._taken_back(row)
             if question.agent is None:
                 return Later()
             self._refuse_to_wait(row)
         expires_at = row.request.expires_at
-        with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())) as scope:
-            self._waits[row.request.request_id] = scope
-            try:
-                return await row.reply.wait()
-            finally:
-                del self._waits[row.request.request_id]
+        try:
+            with anyio.move_on_after(None if expires_at is None else max(0.0, expires_at - self._clock.now())) as scope:
+                self._waits[row.request.request_id] = scope
+                try:
+                    return await row.reply.wait()
+                finally:
+                    del self._waits[row.request.request_id]
+        except anyio.get_cancelled_exc_class():
+            if question.ends_with_wait:
+                self._taken_back(row)
+            raise
         if not row.reply.is_resolved:
+            if question.ends_with_wait and self._is_putting_off:
+                return self._taken_back(row)
             must_wait = question.task_id is not None or question.agent is not None
             if not self._pending.is_open(row) or (self._is_putting_off and not must_wait):
                 return Later()
             self._resolve(row, _resolved(row, "expired"))
         return await row.reply.wait()
+
+    def _taken_back(self, row: Row) -> Later:
+        """Close what nobody waits for any more, and of which no answer would reach anybody."""
+        if self._pending.is_open(row):
+            self._close(row.request, "cancelled")
+        return Later()
 
     def _refuse_to_wait(self, row: Row) -> None:
         """Close what a subagent asks that nobody answers now: it is gone when the answer comes. Its run goes on."""

@@ -815,7 +815,24 @@ PROMISES: dict[str, Promise] = {
     ),
     "mcp-subagents": Promise(
         "A subagent has the tools of MCP servers, through the gate and the hooks, and asks in its own name.",
-        "mcp/test_sessions_with_servers.py::test_a_subagent_calls_a_servers_tool_through_the_gate_and_the_hooks",
+        "mcp/test_subagents_with_servers.py::test_a_subagent_calls_a_servers_tool_through_the_gate_and_the_hooks",
+    ),
+    "mcp-live": Promise(
+        "A subagent has what MCP servers offer by now, as far as its kind says.",
+        "mcp/test_subagents_with_servers.py::test_a_subagent_has_what_a_server_offers_by_now_as_far_as_its_kind_says",
+    ),
+    "mcp-worktree": Promise(
+        "In a worktree a server that is a command runs there, knows it as its root, and ends with the subagent.",
+        "mcp/test_subagents_with_servers.py::"
+        "test_in_a_worktree_a_command_is_run_there_and_told_of_it_and_ended_with_the_subagent",
+    ),
+    "mcp-question-ends": Promise(
+        "What an MCP server asks in a call is open no longer than the call.",
+        "mcp/test_questions_of_servers.py::test_a_question_ends_with_the_call_that_it_was_asked_in",
+    ),
+    "mcp-their-words": Promise(
+        "What an MCP server says about its tools is shown to the model as its words, past the guard.",
+        "mcp/test_instructions_of_servers.py::test_they_stand_in_the_system_prompt_as_words_of_the_server",
     ),
     "mcp-confined": Promise(
         "An MCP server with `sandbox = true` reaches the project and what it is given, or does not run.",

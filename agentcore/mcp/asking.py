@@ -89,6 +89,7 @@ class Asking:
                 suggested_rules=(),
                 display=message[:MAX_MESSAGE_CHARS],
                 needs_person=True,
+                ends_with_wait=True,
             )
         )
         if isinstance(answer, Later) or answer.expired:

@@ -4,17 +4,16 @@ Everybody else asks through it from tasks of his own. What the SDK raises is tra
 gone, or one that says no.
 """
 
-import contextvars
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from pydantic import JsonValue, ValidationError
 
+from agentcore.mcp.callers import Caller, Callers
 from agentcore.mcp.child import Child
 from agentcore.mcp.http import http_transport
 from agentcore.mcp.stdio import stdio_transport
@@ -49,17 +48,6 @@ class Refused(Exception):
     """The server answered that it will not; `str(error)` is what it said."""
 
 
-@dataclass(eq=False, slots=True)
-class Caller:
-    """Who makes a call, for what the server asks meanwhile."""
-
-    session: str
-    answer: "Callable[[types.ElicitRequestFormParams], Awaitable[types.ElicitResult]]"
-
-
-_caller: contextvars.ContextVar[Caller | None] = contextvars.ContextVar("mcp_caller", default=None)
-
-
 def load_sdk() -> None:
     """Import what a connection needs: two seconds of work, once. Blocking.
 
@@ -73,7 +61,7 @@ def load_sdk() -> None:
 class Connection:
     """Made by `connected`."""
 
-    def __init__(self, client: "Client", watch: Watch, child: Child | None, callers: list[Caller]) -> None:
+    def __init__(self, client: "Client", watch: Watch, child: Child | None, callers: Callers) -> None:
         self._client = client
         self._watch = watch
         self._child = child
@@ -93,6 +81,11 @@ class Connection:
         await self._watch.lost.wait()
 
     # --- what there is ---
+
+    @property
+    def instructions(self) -> str:
+        """What it says about the use of its tools."""
+        return self._client.instructions or ""
 
     async def tools(self) -> "list[types.Tool]":
         """Raises: Gone, Refused."""
@@ -141,28 +134,25 @@ class Connection:
         async def told(progress: float, total: float | None, message: str | None) -> None:
             say(message or (f"{progress:g}" if total is None else f"{progress:g}/{total:g}"))
 
-        with self._as(caller), self._translated():
+        async with self._as(caller):
             return await self._client.call_tool(tool, dict(input), progress_callback=told)
 
     async def read(self, uri: str, caller: Caller) -> "types.ReadResourceResult":
         """Raises: Gone, Refused."""
-        with self._as(caller), self._translated():
+        async with self._as(caller):
             return await self._client.read_resource(uri)
 
     async def prompt(self, name: str, arguments: Mapping[str, str], caller: Caller) -> "types.GetPromptResult":
         """Raises: Gone, Refused."""
-        with self._as(caller), self._translated():
+        async with self._as(caller):
             return await self._client.get_prompt(name, dict(arguments))
 
-    @contextmanager
-    def _as(self, caller: Caller) -> Iterator[None]:
-        token = _caller.set(caller)
-        self._callers.append(caller)
-        try:
-            yield
-        finally:
-            self._callers.remove(caller)
-            _caller.reset(token)
+    @asynccontextmanager
+    async def _as(self, caller: Caller) -> AsyncIterator[None]:
+        """Raises: Gone, Refused."""
+        async with self._callers.calling(caller):
+            with self._translated():
+                yield
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -190,18 +180,33 @@ class Connection:
 
     # --- what it tells by itself ---
 
-    async def hear_changes(self, changed: Callable[[], None]) -> None:
-        """Have `changed` called whenever its tools or prompts may be others; over the older protocol that needs no
-        asking."""
+    async def hear_changes(self, changed: Callable[[], None], delays_s: Sequence[float]) -> None:
+        """Have `changed` called whenever its tools or prompts may be others, as long as there is anything to hear; over
+        the older protocol that needs no asking. A stream that was cut is opened again, `delays_s` later by how often
+        that happened in a row."""
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
         from mcp.shared.exceptions import MCPError
+        from mcp_types import METHOD_NOT_FOUND
 
-        try:
-            async with self._client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
-                async for _ in events:
-                    changed()
-        except (ListenNotSupportedError, MCPError, SubscriptionLost, TimeoutError):
-            return  # it tells nothing, or in the older way
+        cuts = 0
+        while True:
+            try:
+                async with self._client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
+                    if not (events.honored.tools_list_changed or events.honored.prompts_list_changed):
+                        return
+                    changed()  # nobody has heard what it said before this
+                    async for _ in events:
+                        cuts = 0
+                        changed()
+            except ListenNotSupportedError:
+                return
+            except MCPError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    return
+            except (SubscriptionLost, TimeoutError):
+                pass
+            cuts += 1
+            await anyio.sleep(delays_s[min(cuts, len(delays_s)) - 1])
 
 
 @asynccontextmanager
@@ -216,13 +221,13 @@ async def connected(
     from mcp import Client
     from mcp_types import Implementation
 
-    callers: list[Caller] = []
+    callers = Callers()
     async with _transport(target, watch, auth) as (streams, child):
         client = Client(
             watched(streams, watch),
             cache=None,
             message_handler=_heard_by(changed),
-            elicitation_callback=_asked_by(callers),
+            elicitation_callback=callers.asked,
             list_roots_callback=None if target.folder is None else _roots_of(target),
             client_info=Implementation(name="agentcore", version="1"),
         )
@@ -254,26 +259,6 @@ def _heard_by(changed: Callable[[], None]) -> Any:
             changed()
 
     return heard
-
-
-def _asked_by(callers: Sequence[Caller]) -> Any:
-    """What answers the questions of a server: whoever makes the call that it asks in."""
-
-    async def asked(context: "ClientRequestContext", params: "types.ElicitRequestParams") -> Any:
-        from mcp_types import ElicitRequestFormParams, ElicitResult
-
-        caller = _caller.get() or _only(callers)
-        if caller is None or not isinstance(params, ElicitRequestFormParams):
-            return ElicitResult(action="decline")
-        return await caller.answer(params)
-
-    return asked
-
-
-def _only(callers: Sequence[Caller]) -> Caller | None:
-    """Over the older protocol a question does not say which call it belongs to: it is put only where there is one
-    session that may be meant."""
-    return callers[-1] if len({caller.session for caller in callers}) == 1 else None
 
 
 def _roots_of(target: Target) -> Any:

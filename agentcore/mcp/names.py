@@ -34,17 +34,27 @@ def segments(servers: Iterable[str]) -> dict[str, str]:
 def tool_names(segment: str, tools: Iterable[str]) -> dict[str, str]:
     """For each tool of a server its name here, sorted by that; what a server names twice it names once.
 
-    Of several that fall together, the one that has the name already keeps it: a rule about it must not be dodged by
-    another tool's name.
+    Rules do not look at case, so names that differ by case alone fall together as well. Of several that do, the one
+    that has the name already keeps it, in small letters before others: a rule about it must not be dodged by another
+    tool's name. The rest have a digest of their own name behind it, whatever else there is and in whatever order.
     """
     start, found = f"{PREFIX}{segment}__", dict[str, str]()
+    limit = MAX_CHARS - len(start)
     plain = {tool: _STRANGE.sub("_", tool) for tool in tools}
-    taken = set[str]()
+    marked, taken = list[str](), set[str]()
     for tool in sorted(plain, key=lambda tool: (tool != plain[tool], tool != tool.lower(), tool)):
         name = plain[tool]
-        fits = len(start) + len(name) <= MAX_CHARS and name.lower() not in taken
+        if len(name) > limit or name.lower() in taken:
+            marked.append(tool)
+        else:
+            found[tool] = start + name
+            taken.add(name.lower())
+    for tool in marked:
+        name = _marked(plain[tool], tool, limit)
+        while name.lower() in taken:  # somebody calls a tool of his like the name of another
+            name = _marked(plain[tool], name + tool, limit)
+        found[tool] = start + name
         taken.add(name.lower())
-        found[tool] = start + (name if fits else _marked(name, tool, MAX_CHARS - len(start)))
     return dict(sorted(found.items(), key=lambda pair: pair[1]))
 
 

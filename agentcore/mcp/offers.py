@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agentcore.caps import safe_text
 from agentcore.mcp.schemas import BadSchema, input_of
 from agentcore.schema_input import Model
+from agentcore.within import plain_text
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 MAX_SCHEMAS_BYTES = 4 * 1024 * 1024
 """Of all tools of a server together; reading more would hold others up."""
 MAX_DESCRIPTION_CHARS = 4_000
+MAX_INSTRUCTIONS_CHARS = 2_000
 MAX_NAME_CHARS = 128
 MAX_ARGUMENTS = 20
 _SPACES = re.compile(r"\s+")
@@ -44,6 +46,8 @@ class Offer:
     tools: tuple[OfferedTool, ...] = ()
     """Sorted by name, each name once."""
     prompts: Mapping[str, OfferedPrompt] = field(default_factory=dict)
+    instructions: str = ""
+    """What the server says about the use of its tools."""
     left_out: tuple[str, ...] = ()
     """A sentence for each tool that cannot be used."""
 
@@ -55,7 +59,7 @@ class Offer:
 NOTHING = Offer()
 
 
-def offer_of(tools: "Sequence[types.Tool]", prompts: "Sequence[types.Prompt]") -> Offer:
+def offer_of(tools: "Sequence[types.Tool]", prompts: "Sequence[types.Prompt]", instructions: str = "") -> Offer:
     """Read what a server has listed. Slow for many: a worker's work."""
     found: dict[str, OfferedTool] = {}
     left_out: list[str] = []
@@ -74,6 +78,7 @@ def offer_of(tools: "Sequence[types.Tool]", prompts: "Sequence[types.Prompt]") -
     return Offer(
         tools=tuple(sorted(found.values(), key=lambda one: one.name)),
         prompts={prompt.name: _prompt(prompt) for prompt in prompts if len(prompt.name) <= MAX_NAME_CHARS},
+        instructions=_cut(plain_text(instructions).strip(), MAX_INSTRUCTIONS_CHARS),
         left_out=tuple(left_out),
     )
 
@@ -83,7 +88,7 @@ def _tool(tool: "types.Tool") -> OfferedTool:
     text = safe_text(tool.description or tool.title or tool.name)
     return OfferedTool(
         name=tool.name,
-        description=text if len(text) <= MAX_DESCRIPTION_CHARS else f"{text[:MAX_DESCRIPTION_CHARS]} […]",
+        description=_cut(text, MAX_DESCRIPTION_CHARS),
         input=input_of(tool.input_schema),
         read_only=hints is not None and hints.read_only_hint is True and hints.open_world_hint is not True,
     )
@@ -96,6 +101,10 @@ def _prompt(prompt: "types.Prompt") -> OfferedPrompt:
         arguments=tuple(one.name for one in arguments),
         required=frozenset(one.name for one in arguments if one.required),
     )
+
+
+def _cut(text: str, limit_chars: int) -> str:
+    return text if len(text) <= limit_chars else f"{text[:limit_chars]} […]"
 
 
 def _line(text: str) -> str:

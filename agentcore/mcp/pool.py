@@ -11,7 +11,8 @@ from contextlib import nullcontext
 import anyio
 from anyio.abc import TaskGroup
 
-from agentcore.mcp.server import TIMING, Loading, Login, Server, State, Timing, no_login
+from agentcore.mcp.server import Loading, Login, Server, no_login
+from agentcore.mcp.states import TIMING, State, Timing
 from agentcore.mcp.targets import Target
 from agentcore.serving import ServerState
 

@@ -7,10 +7,8 @@ for somebody else.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,70 +16,20 @@ from anyio import to_thread
 
 from agentcore.mcp.connection import Connection, Gone, Refused, connected, load_sdk
 from agentcore.mcp.offers import NOTHING, Offer, offer_of
-from agentcore.mcp.stdio import TooLarge
+from agentcore.mcp.states import GIVEN_UP_AFTER, MOST_RELIST_S, SERVING, STABLE_S, TIMING, State, Timing, told
 from agentcore.mcp.targets import Target
 from agentcore.mcp.watched import Watch
 from agentcore.redaction import Redactor
-from agentcore.serving import ServerState, Serving
+from agentcore.serving import ServerState
 from agentcore.within import one_line
 
 if TYPE_CHECKING:
     import httpx2
+    import mcp_types as types
 
 log = logging.getLogger(__name__)
 
-CONNECT_S = 60.0
-"""For a start; a first `npx` downloads what it runs."""
-SETTLE_S = 0.1
-"""Behind a word of change, for more of them: a server that changes ten tools says so ten times."""
-RELIST_S = 1.0
-"""Between two looks at what a server offers, at least."""
-DELAYS_S = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
-"""Before it is tried again, by how often it failed in a row; the last one from then on."""
-IDLE_S = 600.0
-"""After that a server that no session uses is stopped; as for language servers."""
-STABLE_S = 60.0
-"""A connection that held so long was a good one: what failed before it no longer counts."""
-MOST_RELIST_S = 60.0
-"""Between two looks at a server that says without end that it changed."""
-GIVEN_UP_AFTER = 3
-"""Failures in a row, after which its tools are no longer offered."""
 _MAX_ERROR_CHARS = 300
-
-
-class State(Enum):
-    CONNECTING = auto()
-    READY = auto()
-    LOST = auto()
-    """It was there, and is tried again; what it offered still stands."""
-    FAILED = auto()
-    """It is tried again, seldom."""
-    NEEDS_LOGIN = auto()
-    STOPPED = auto()
-
-
-_SERVING: Mapping[State, Serving] = {
-    State.CONNECTING: "connecting",
-    State.READY: "ready",
-    State.LOST: "lost",
-    State.FAILED: "failed",
-    State.NEEDS_LOGIN: "needs_login",
-    State.STOPPED: "stopped",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long things take; other values than these are for tests."""
-
-    connect_s: float = CONNECT_S
-    settle_s: float = SETTLE_S
-    relist_s: float = RELIST_S
-    delays_s: tuple[float, ...] = DELAYS_S
-    idle_s: float = IDLE_S
-
-
-TIMING = Timing()
 
 Login = Callable[[Target], "Awaitable[httpx2.Auth | None]"]
 """What a server over HTTP is shown, where somebody has logged in there."""
@@ -129,7 +77,7 @@ class Server:
 
     def described(self) -> ServerState:
         target = self.target
-        state, tools = _SERVING[self.state], len(self.offer.tools)
+        state, tools = SERVING[self.state], len(self.offer.tools)
         return ServerState(target.name, state, tools, self.error, target.transport, target.source)
 
     # --- its users ---
@@ -237,7 +185,7 @@ class Server:
             pass
         except Exception as error:  # of other people's transports, and there is no list; what it is becomes a state
             log.debug("MCP server %s", self.target.name, exc_info=True)
-            why = _told(error)
+            why = told(error)
         if limit.cancelled_caught:
             why = f"It did not answer within {self._timing.connect_s:g} s."
         self._lose(watch, watch.why or why)
@@ -252,7 +200,7 @@ class Server:
         self._connection = connection
         self._move(State.READY)
         async with anyio.create_task_group() as group:
-            group.start_soon(connection.hear_changes, self._change)
+            group.start_soon(connection.hear_changes, self._change, self._timing.delays_s)
             group.start_soon(self._look_again, connection)
             await connection.wait_lost()
             group.cancel_scope.cancel()
@@ -275,10 +223,18 @@ class Server:
 
     async def _look(self, connection: Connection) -> None:
         """Raises: Gone, Refused."""
-        tools, prompts = await connection.tools(), await connection.prompts()
-        self.offer = await to_thread.run_sync(offer_of, tools, prompts)
+        tools, prompts = await connection.tools(), await self._prompts(connection)
+        self.offer = await to_thread.run_sync(offer_of, tools, prompts, connection.instructions)
         for text in self.offer.left_out:
             log.info("MCP server %s: %s", self.target.name, text)
+
+    async def _prompts(self, connection: Connection) -> "list[types.Prompt]":
+        """One that cannot list them is used without. Raises: Gone."""
+        try:
+            return await connection.prompts()
+        except Refused as error:
+            log.info("MCP server %s: its prompts are left out: %s", self.target.name, one_line(str(error)))
+            return []
 
     def _change(self) -> None:
         self._changed.set()
@@ -299,7 +255,7 @@ class Server:
         else:
             self.offer = NOTHING
             self._move(State.FAILED)
-        log.info("MCP server %s is %s: %s", self.target.name, _SERVING[self.state], self.error)
+        log.info("MCP server %s is %s: %s", self.target.name, SERVING[self.state], self.error)
 
     def _move(self, state: State) -> None:
         if state is State.READY:
@@ -313,23 +269,3 @@ class Server:
         delays = self._timing.delays_s
         with anyio.move_on_after(delays[min(self._failures, len(delays)) - 1]):
             await self._woken.wait()
-
-
-def _told(error: BaseException) -> str:
-    """What people are told of a failure of a transport: of a group its first member that says something."""
-    for one in _leaves(error):
-        if isinstance(one, TooLarge):
-            return str(one)
-        if isinstance(one, OSError):
-            return f"It cannot be reached: {one.strerror or type(one).__name__}."
-        if text := " ".join(str(one).split()):
-            return f"It cannot be reached: {text.rstrip('.')}."
-    return f"It cannot be reached: {type(error).__name__}."
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
-    else:
-        yield error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcore.ports.sandbox import Sandbox, SandboxProfile
+from agentcore.ports.servers import Elsewhere
 from agentcore.settings.servers import McpServer
 
 SAFE_VARIABLES = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
@@ -103,6 +104,32 @@ def target_of(
         confined=_confined(server, confinement),
         secrets=tuple(given.values()),
     )
+
+
+def moved(target: Target, elsewhere: Elsewhere) -> Target:
+    """The same command for a copy of the project: run there, told of it, and where it is confined writing there alone.
+
+    A program of the project stays the one that is there, and an argument that is the folder becomes the copy's.
+    """
+    folder = target.folder
+    assert folder is not None
+    there = elsewhere.place_of(folder)
+    program, *arguments = target.argv
+    if "/" in program:
+        program = str(folder / program)
+    places = {str(folder): str(there), str(elsewhere.source): str(elsewhere.folder)}
+    return replace(
+        target,
+        argv=(program, *(places.get(one, one) for one in arguments)),
+        folder=there,
+        confined=None if target.confined is None else _moved_there(target.confined, elsewhere),
+    )
+
+
+def _moved_there(confined: Confinement, elsewhere: Elsewhere) -> Confinement:
+    source, profile = elsewhere.source, confined.profile
+    others = (one for one in profile.writable if not one.is_relative_to(source) and not source.is_relative_to(one))
+    return replace(confined, profile=replace(profile, writable=(elsewhere.folder, *others)))
 
 
 def _confined(server: McpServer, confinement: Confinement | None) -> Confinement | None:

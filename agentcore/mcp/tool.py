@@ -9,7 +9,8 @@ import anyio
 
 from agentcore.caps import safe_text
 from agentcore.mcp.asking import Asking
-from agentcore.mcp.connection import Caller, Connection, Gone, Refused
+from agentcore.mcp.callers import Caller
+from agentcore.mcp.connection import Connection, Gone, Refused
 from agentcore.mcp.content import outcome_of
 from agentcore.mcp.offers import OfferedTool
 from agentcore.mcp.server import Server
@@ -43,15 +44,30 @@ class Scene:
     """Of its servers that are to be confined."""
 
 
+Reach = Callable[[Server], Awaitable[Server]]
+"""Where a call goes: to a server itself, or to one in its place."""
+
+
+async def itself(server: Server) -> Server:
+    return server
+
+
 class McpTool:
     """Satisfies the Tool port."""
 
     def __init__(
-        self, name: str, offered: OfferedTool, server: Server, scene: Scene, may_use: Callable[[], Awaitable[bool]]
+        self,
+        name: str,
+        offered: OfferedTool,
+        server: Server,
+        reach: Reach,
+        scene: Scene,
+        may_use: Callable[[], Awaitable[bool]],
     ) -> None:
         """`may_use` says whether the server may be used still: an approval can be taken back."""
         self._offered = offered
         self._server = server
+        self._reach = reach
         self._scene = scene
         self._may_use = may_use
         self.spec = ToolSpec(
@@ -62,6 +78,11 @@ class McpTool:
             parallel_safe=offered.read_only,
             timeout_s=None,  # it keeps its own, which a question to a person does not use up
         )
+
+    @property
+    def server_name(self) -> str:
+        """As it is configured."""
+        return self._server.target.name
 
     async def run(self, input: SchemaInput, room: ToolRoom) -> Outcome:
         target = self._server.target
@@ -85,7 +106,7 @@ class McpTool:
 
     async def _called(self, input: SchemaInput, say: Callable[[str], None], caller: Caller) -> "types.CallToolResult":
         """Raises: ToolError."""
-        name, connection = self._server.target.name, await connection_to(self._server)
+        name, connection = self.server_name, await connection_to(await self._reach(self._server))
         try:
             return await connection.call(self._offered.name, input.root, say, caller)
         except Gone:

@@ -84,6 +84,8 @@ class Ask:
     """Label of the subagent that asks: one that is gone when the process ends, so it waits now or not at all."""
     turn: int | None = None
     """The subagent's, which counts its own."""
+    ends_with_wait: bool = False
+    """Nobody could take its answer later: where the wait for it is cancelled, it is taken back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """An MCP server that wants a login, and the authorization server for it, both by hand. Run as a program by the tests.
 
-`login_server.py PORT LIFE_S`: an access token lives so long. Whoever asks is let in, unless he asks for `/deny`.
+`login_server.py PORT LIFE_S`: an access token lives so long; `token=…` is one that is given already.
+Whoever asks is let in, unless he asks for `/deny`.
 """
 
 import base64
@@ -19,7 +20,7 @@ from starlette.routing import Route
 PORT, LIFE_S = int(sys.argv[1]), float(sys.argv[2])
 BASE = f"http://127.0.0.1:{PORT}"
 codes: dict[str, dict[str, str]] = {}
-tokens: dict[str, float] = {}
+tokens: dict[str, float] = {one[6:]: time.time() + LIFE_S for one in sys.argv if one.startswith("token=")}
 refreshes: set[str] = set()
 seen: dict[str, int] = {"refreshed": 0, "denied": 0}
 

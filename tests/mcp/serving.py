@@ -11,11 +11,13 @@ from pathlib import Path
 import anyio
 
 from agentcore.mcp.pool import McpServers
-from agentcore.mcp.server import Login, Server, State, Timing, no_login
+from agentcore.mcp.server import Login, Server, no_login
+from agentcore.mcp.states import State, Timing
 from agentcore.mcp.targets import Target
 
 HERE = Path(__file__).parent
 ODD, SDK, LOCKED = HERE / "odd_server.py", HERE / "sdk_server.py", HERE / "login_server.py"
+ASKING = HERE / "asking_server.py"
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/tmp"}
 QUICK = Timing(connect_s=60.0, settle_s=0.02, relist_s=0.0, delays_s=(0.0, 0.0, 0.01, 3600.0), idle_s=3600.0)
 """Nothing waits longer than it must, and what has failed four times is left alone."""

@@ -3,17 +3,18 @@
 import gc
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from agentcore.mcp import callers as room
 from agentcore.mcp import stdio, watched
-from agentcore.mcp.connection import Caller, _only
+from agentcore.mcp.callers import Caller, Callers
 from agentcore.mcp.pool import McpServers
-from agentcore.mcp.server import State, Timing
+from agentcore.mcp.states import State, Timing
 from agentcore.mcp.stdio import Lines, TooLarge
 from agentcore.mcp.targets import Target
 from agentcore.mcp.tool import Patience, Scene
@@ -211,10 +212,42 @@ async def test_neither_questions_nor_what_is_told_meanwhile_move_the_end_of_a_ca
     assert patience.scope.deadline <= anyio.current_time()
 
 
-def test_a_question_that_may_be_two_sessions_matter_is_nobodys() -> None:
-    async def answer(params: object) -> Any: ...
+async def test_a_question_that_may_be_two_sessions_matter_is_nobodys() -> None:
+    from mcp_types import ElicitRequestFormParams, ElicitResult
 
-    one, other, third = Caller("a", answer), Caller("a", answer), Caller("b", answer)
-    assert _only([one, other]) is other
-    assert _only([one, third]) is None
-    assert _only([]) is None
+    asked: list[str] = []
+
+    def caller(name: str, session: str) -> Caller:
+        async def answer(params: object) -> ElicitResult:
+            asked.append(name)
+            return ElicitResult(action="accept")
+
+        return Caller(session, answer)
+
+    params = ElicitRequestFormParams.model_validate({"message": "?", "requestedSchema": {"type": "object"}})
+    callers, held = Callers(), [caller("one", "a"), caller("other", "a"), caller("third", "b")]
+
+    async def action() -> str:
+        """Of an answer to who does not say which call it is about."""
+        return (await callers.asked(Any, params)).action
+
+    said = [await action()]
+    async with AsyncExitStack() as calls:
+        for one in held:
+            await calls.enter_async_context(callers.calling(one))
+            room._caller.set(None)
+            said.append(await action())
+    assert said == ["decline", "accept", "accept", "decline"]
+    assert asked == ["one", "other"]
+
+
+async def test_what_is_asked_when_the_call_is_over_is_asked_of_nobody() -> None:
+    from mcp_types import ElicitRequestFormParams
+
+    async def answer(params: object) -> Any:
+        raise AssertionError("nobody was to be asked")
+
+    one = Caller("a", answer)
+    await one.end()
+    params = ElicitRequestFormParams.model_validate({"message": "?", "requestedSchema": {"type": "object"}})
+    assert (await one.answered(params)).action == "cancel"

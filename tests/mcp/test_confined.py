@@ -19,17 +19,17 @@ from anyio import to_thread
 from anyio._backends._asyncio import WorkerThread
 
 from agentcore.events import Notice, ToolEnd
-from agentcore.mcp.server import State
+from agentcore.mcp.states import State
 from agentcore.mcp.targets import Confinement
 from agentcore.ports.sandbox import Sandbox, SandboxProfile
 from agentcore.sandbox import choosing
 from agentcore.sandbox.choosing import NoSandbox, for_this_system
+from tests.core.test_subagents import repository
 from tests.fakes import call, say, use
-from tests.mcp.housed import configured, served
+from tests.mcp.housed import configured, run, served
 from tests.mcp.serving import ODD, odd, pool, ready
 from tests.mcp.test_servers import is_alive
 from tests.mcp.test_servers import say as tell
-from tests.mcp.test_sessions_with_servers import run
 
 pytestmark = pytest.mark.anyio
 PYTHON = str(Path(sys.executable).resolve())
@@ -89,6 +89,27 @@ async def test_a_confined_server_reaches_the_project_and_what_it_is_given(
     for name in ("inside", "further", "outside"):  # what is written into a private /tmp is written nowhere
         reached[name] = Path(places[name][1]).exists()
     assert {name for name in places if reached[name]} == expected
+
+
+async def test_in_a_worktree_a_confined_server_writes_there_and_not_in_the_project(tmp_path, monkeypatch) -> None:
+    work = tmp_path / "work"
+    python, isolated, program, habit = argv(work, "reaches")
+    repository(work)
+    await possible(for_this_system())
+    server = replace(configured("odd", (python, isolated, Path(program).name, habit)), is_confined=True)
+    async with served(tmp_path, monkeypatch, server) as here:
+        live = await here.house.session(mode="yolo")
+        there = work / ".claude" / "worktrees" / f"{live.id}-general-purpose-1"
+        places = {"there": ("write", str(there / "made")), "project": ("write", str(work / "made"))}
+        task = call("task", "t1", description="d", prompt="p", subagent_type="general-purpose", isolation="worktree")
+        echo = use(call("mcp__odd__echo", text=json.dumps(places)))
+        here.house.provider.script(use(task), echo, say("Written."), say("Done."))
+        events = await run(here, live, "go")
+        [end] = [event for event in events if isinstance(event, ToolEnd) and event.agent]
+        assert not end.is_error, end.output
+        assert json.loads(end.output)["there"]
+        assert (there / "made").exists()
+        assert not (work / "made").exists()
 
 
 async def test_one_that_is_to_be_confined_does_not_run_where_that_cannot_be(tmp_path, monkeypatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agentcore.mcp.login import log_in
 from agentcore.mcp.logins import FILE_NAME, Login, Logins
-from agentcore.mcp.server import State, Timing
+from agentcore.mcp.states import State, Timing
 from agentcore.mcp.targets import Target, Unusable
 from tests.mcp.serving import LOCKED, WITHIN_S, http_server, pool, reached, ready
 from tests.mcp.test_servers import say

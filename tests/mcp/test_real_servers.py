@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from agentcore.mcp.content import outcome_of
-from agentcore.mcp.server import State
+from agentcore.mcp.states import State
 from agentcore.mcp.targets import Target
 from agentcore.ports.tools import ToolError
 from tests.fakes import MemoryBlobs

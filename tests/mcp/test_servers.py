@@ -6,8 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentcore.mcp.connection import Caller, Connection, Gone, Refused
-from agentcore.mcp.server import State, Timing
+from agentcore.mcp.callers import Caller
+from agentcore.mcp.connection import Connection, Gone, Refused
+from agentcore.mcp.states import State, Timing
 from agentcore.mcp.targets import Target
 from tests.mcp.serving import ENVIRON, WITHIN_S, http_server, odd, pool, reached, ready, sdk
 
@@ -72,6 +73,69 @@ async def test_a_server_that_dies_in_a_call_fails_it_and_is_connected_again() ->
         assert server.state is State.READY
 
 
+async def test_all_calls_that_go_on_when_a_server_dies_fail_and_later_ones_reach_the_next(tmp_path: Path) -> None:
+    async with pool() as servers:
+        server = await ready(servers, sdk())
+        connection, failed = await server.connection(1), list[type[Exception]]()
+
+        async def wait(number: int) -> None:
+            try:
+                await say(connection, "wait", file=str(tmp_path / str(number)))
+            except (Gone, Refused) as error:
+                failed.append(type(error))
+
+        with anyio.fail_after(WITHIN_S):
+            async with anyio.create_task_group() as calls:
+                for number in range(3):
+                    calls.start_soon(wait, number)
+                while len([*tmp_path.iterdir()]) < 3:  # noqa: ASYNC110 - files of another process
+                    await anyio.sleep(0.01)
+                with pytest.raises(Gone):
+                    await say(connection, "die")
+        assert failed == [Gone] * 3
+        again = await server.connection(WITHIN_S)
+        assert again is not connection
+        assert await say(again, "process_id") == str(again.process_id)
+        with pytest.raises(Gone):
+            await say(connection, "process_id")
+
+
+@pytest.mark.parametrize("habits", [("hangs",), ("hangs", "stays"), ("forks",)])
+async def test_close_while_it_is_connected_leaves_no_process(tmp_path: Path, habits: tuple[str, ...]) -> None:
+    mark = tmp_path / "pid"
+    target = odd(*habits)
+    argv = ("/bin/sh", "-c", f'echo $$ > {mark}; exec "$@"', "sh", *target.argv)
+    async with pool(Timing(connect_s=3600.0)) as servers:
+        servers.use(Target("odd", "stdio", "test", argv, ENVIRON, Path("/")))
+        with anyio.fail_after(WITHIN_S):
+            while not (mark.exists() and mark.read_text().strip()):  # noqa: ASYNC110 - a file of another process
+                await anyio.sleep(0.001)
+    assert not is_alive(int(mark.read_text()))
+
+
+async def test_a_server_that_says_without_end_that_it_changed_is_looked_at_ever_more_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And goes on answering meanwhile."""
+    async with pool(Timing(connect_s=60.0, settle_s=0.02, relist_s=1.0, idle_s=3600.0)) as servers:
+        slept, sleep, enough = list[float](), anyio.sleep, anyio.Event()
+
+        async def counted(delay_s: float) -> None:
+            if delay_s >= 1.0:
+                slept.append(delay_s)
+                if len(slept) == 9:
+                    enough.set()
+                delay_s = 0.05 if len(slept) < 9 else 3600.0
+            await sleep(delay_s)
+
+        monkeypatch.setattr("agentcore.mcp.server.anyio.sleep", counted)
+        server = await ready(servers, odd("restless"))
+        with anyio.fail_after(WITHIN_S):
+            await enough.wait()
+        assert slept == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+        assert await say(await server.connection(1), "echo", text="x") == "x"
+
+
 async def test_what_was_lost_goes_on_offering_its_tools_until_it_is_given_up(tmp_path: Path) -> None:
     program = tmp_path / "server"
     program.write_text(f'#!/bin/sh\nexec {odd().argv[0]} -I {odd().argv[2]} "$@"\n')
@@ -107,6 +171,14 @@ async def test_a_dead_server_over_http_is_noticed_and_connected_again() -> None:
                     await server.wait_moved()
                     server.wake()
             assert await say(await server.connection(WITHIN_S), "process_id") == str(process.pid)
+
+
+async def test_a_dead_server_over_http_is_noticed_also_when_nobody_calls_it() -> None:
+    async with pool() as servers:
+        with http_server() as (port, _):
+            server = await ready(servers, Target("web", "http", "test", url=f"http://127.0.0.1:{port}/mcp"))
+        await reached(server, State.FAILED)
+        assert server.error == "It cannot be reached: All connection attempts failed."
 
 
 async def test_a_start_that_hangs_is_given_up_and_nobody_waits_for_it() -> None:
@@ -176,6 +248,12 @@ async def test_what_nobody_could_keep_ends_the_connection(habit: str, why: str) 
             await say(await server.connection(1), "echo", text="x")
         await reached(server, State.LOST)
         assert server.error == why
+
+
+async def test_a_server_that_cannot_list_its_prompts_has_its_tools() -> None:
+    async with pool() as servers:
+        server = await ready(servers, odd("half-done"))
+        assert (server.offer.names, server.offer.prompts) == (("echo",), {})
 
 
 async def test_a_list_without_an_end_is_read_for_a_while() -> None:

@@ -1,9 +1,6 @@
 """MCP servers through a session: its model, its gate, the questions to a person, and what everybody is told."""
 
-import gc
 import json
-import weakref
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -11,63 +8,16 @@ import pytest
 
 from agentcore.events import Notice, PermissionRequest, ToolEnd, ToolOutputDelta, ToolStart, UserMessage
 from agentcore.mcp.offers import Offer
-from agentcore.mcp.server import State, Timing
-from agentcore.mcp.tool import Patience
-from agentcore.messages import Image, Text, ToolCall
+from agentcore.mcp.states import State, Timing
+from agentcore.messages import Image, Text
 from agentcore.origin import Origin
-from agentcore.session import Settings
 from agentcore.settings.approvals import server_digest
-from server.schemas import AnswerBody
 from tests.fakes import call, say, use
-from tests.mcp.housed import configured, served
-from tests.mcp.serving import WITHIN_S, odd, reached, sdk
+from tests.mcp.housed import ALLOW, SDK, by_name, configured, ends, names_in, odd_server, run, served, until
+from tests.mcp.serving import WITHIN_S, odd, reached
 
 pytestmark = pytest.mark.anyio
-ALLOW = AnswerBody(allow=True)
-
-
-def odd_server(*habits: str, name: str = "odd"):
-    return configured(name, odd(*habits).argv)
-
-
-SDK = configured("sdk", sdk().argv)
-
-
-def by_name(call_id: str, name: str, input: dict | None = None) -> ToolCall:
-    """A call through `call_tool`."""
-    return ToolCall(id=call_id, name="call_tool", input={"name": name} | ({} if input is None else {"input": input}))
-
-
-def ends(events: list) -> list[tuple[str, str, bool]]:
-    return [(event.tool_name, event.output, event.is_error) for event in events if isinstance(event, ToolEnd)]
-
-
-def names_in(request) -> list[str]:
-    return [tool.name for tool in request.tools]
-
-
-async def run(here, live, text: str, answers=()):
-    """As `House.run`, with the time that processes take."""
-    start = len(here.house.events(live))
-    live.prompt(text)
-    given = list(answers)
-    answered: set[str] = set()
-    with anyio.fail_after(WITHIN_S):
-        while live.is_busy:
-            for request in live.requests.open:
-                if given and request.request_id not in answered:
-                    answered.add(request.request_id)
-                    live.answer(request.request_id, given.pop(0))
-            await anyio.sleep(0.001)
-    return here.house.events(live)[start:]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(WITHIN_S):
-        while True:
-            if condition():
-                return
-            await anyio.sleep(0.005)
+TWINS = ("READ", "Read", "read")
 
 
 async def test_a_servers_tool_is_called_like_any_other(tmp_path, monkeypatch) -> None:
@@ -121,6 +71,17 @@ async def test_a_rule_for_a_server_takes_its_tools_away(tmp_path, monkeypatch) -
         servers = [name for name in names_in(here.house.provider.requests[0]) if name.startswith("mcp__")]
         assert servers == ["mcp__other__echo"]
         assert ends(events)[0][2]
+
+
+async def test_tools_that_differ_by_case_alone_are_each_called_by_a_name_of_their_own(tmp_path, monkeypatch) -> None:
+    async with served(tmp_path, monkeypatch, odd_server("twins")) as here:
+        live = await here.house.session()
+        names = ["mcp__odd__READ_3f5637", "mcp__odd__Read_9b9a8d", "mcp__odd__read"]
+        calls = [call(name, f"c{number}", text="x") for number, name in enumerate(names)]
+        here.house.provider.script(use(*calls), say("Done."))
+        events = await run(here, live, "go")
+        assert [name for name in names_in(here.house.provider.requests[0]) if name.startswith("mcp")] == names
+        assert sorted(ends(events)) == [(name, tool, False) for name, tool in zip(names, TWINS, strict=True)]
 
 
 async def test_progress_is_shown_while_the_call_runs(tmp_path, monkeypatch) -> None:
@@ -187,72 +148,6 @@ async def test_pictures_reach_the_model_as_pictures(tmp_path, monkeypatch) -> No
         [end] = [event for event in events if isinstance(event, ToolEnd)]
         assert [type(one) for one in end.attachments] == [Image] * 4
         assert end.output == "look\n[picture (image/png) is not shown: more than 4 in one answer]"
-
-
-# --- questions ---
-
-
-async def test_a_server_asks_a_person_through_the_way_of_every_question(tmp_path, monkeypatch) -> None:
-    async with served(tmp_path, monkeypatch, odd_server("asks")) as here:
-        live = await here.house.session()
-        here.house.provider.script(use(call("mcp__odd__echo", text="x")), say("Done."))
-        answers = [
-            AnswerBody(allow=True, answer=["green", "yes"]),
-            AnswerBody(allow=True, answer="many"),
-            AnswerBody(allow=True, answer="42"),
-            AnswerBody(allow=True, answer="-"),
-        ]
-        events = await run(here, live, "go", answers)
-        asked = [event for event in events if isinstance(event, PermissionRequest)]
-        assert [(one.kind, one.tool_name, one.display) for one in asked] == [("question", "ask_user", "Tell me.")] * 4
-        assert asked[0].reasons == ("the MCP server odd asks during a call",)
-        assert asked[2].input == {"input": "That is no integer. How old? (integer)"}
-        [(_, output, _)] = ends(events)
-        assert json.loads(output) == {"action": "accept", "content": {"age": 42, "color": "green", "sure": True}}
-
-
-@pytest.mark.parametrize(
-    ("settings", "action"), [({"unattended": "deny"}, "decline"), ({"unattended": "defer"}, "cancel")]
-)
-async def test_a_question_that_nobody_answers_is_declined(tmp_path, monkeypatch, settings, action) -> None:
-    async with served(tmp_path, monkeypatch, odd_server("asks")) as here:
-        live = await here.house.session(**settings)
-        here.house.provider.script(use(call("mcp__odd__echo", text="x")), say("Done."))
-        events = await run(here, live, "go")
-        assert json.loads(ends(events)[0][1])["action"] == action
-
-
-async def test_a_person_who_does_not_answer_declines(tmp_path, monkeypatch) -> None:
-    async with served(tmp_path, monkeypatch, odd_server("asks")) as here:
-        live = await here.house.session()
-        here.house.provider.script(use(call("mcp__odd__echo", text="x")), say("Done."))
-        events = await run(here, live, "go", [AnswerBody(allow=False)])
-        assert json.loads(ends(events)[0][1]) == {"action": "decline"}
-
-
-async def test_a_question_uses_up_no_time_of_the_call(tmp_path, monkeypatch) -> None:
-    told: list[str] = []
-    for name in ("pause", "go_on"):
-        real = getattr(Patience, name)
-        monkeypatch.setattr(Patience, name, lambda self, name=name, real=real: (told.append(name), real(self)))
-    async with served(tmp_path, monkeypatch, odd_server("asks")) as here:
-        live = await here.house.session()
-        here.house.provider.script(use(call("mcp__odd__echo", text="x")), say("Done."))
-        live.prompt("go")
-        await until(lambda: bool(live.requests.open))
-        assert told == ["pause"]
-        live.answer(live.requests.open[0].request_id, AnswerBody(allow=False))
-        await until(lambda: not live.is_busy)
-        assert told == ["pause", "go_on"]
-
-
-async def test_a_server_cannot_send_a_person_to_an_address(tmp_path, monkeypatch) -> None:
-    async with served(tmp_path, monkeypatch, odd_server("asks-url")) as here:
-        live = await here.house.session()
-        here.house.provider.script(use(call("mcp__odd__echo", text="x")), say("Done."))
-        events = await run(here, live, "go")
-        assert not any(isinstance(event, PermissionRequest) for event in events)
-        assert ends(events)[0][1] == '"decline"'
 
 
 # --- what is shared ---
@@ -345,11 +240,37 @@ async def test_a_server_that_cannot_be_configured_is_told_and_the_others_work(tm
         assert "mcp__odd__echo" in names_in(here.house.provider.requests[0])
 
 
+async def test_a_run_that_waits_for_a_server_is_cancelled_at_once(tmp_path, monkeypatch) -> None:
+    async with served(tmp_path, monkeypatch, odd_server("hangs"), start_s=3600.0) as here:
+        live = await here.house.session()
+        live.prompt("go")
+        await until(lambda: live.agent.awaited_servers == ("odd",))
+        live.cancel()
+        await until(lambda: not live.is_busy)
+        assert live.agent.awaited_servers == ()
+        [done] = [event for event in here.house.events(live) if event.type == "done"]
+        assert done.stop_reason == "interrupted"
+        assert here.house.provider.requests == []
+
+
+async def test_a_session_is_closed_while_its_server_starts(tmp_path, monkeypatch) -> None:
+    timing = Timing(connect_s=3600.0, idle_s=0.0)
+    async with served(tmp_path, monkeypatch, odd_server("hangs"), timing=timing, start_s=3600.0) as here:
+        live = await here.house.session()
+        live.prompt("go")
+        await until(lambda: live.agent.awaited_servers == ("odd",))
+        [server] = here.views[0]._held.values()
+        with anyio.fail_after(WITHIN_S):
+            await here.house.hub.close(live, "closed")
+            await server.ended.wait()
+        assert here.pool.describe() == []
+
+
 # --- many tools ---
 
 
 async def test_very_many_tools_are_found_by_searching_and_called_as_themselves(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("agentcore.mcp.view.MOST_TOOLS", 5)
+    monkeypatch.setattr("agentcore.mcp.toolset.MOST_TOOLS", 5)
     (tmp_path / "config").mkdir()
     heard = tmp_path / "heard"
     hook = f'[[hooks.{{}}]]\nmatcher = "{{}}"\n[[hooks.{{}}.hooks]]\ntype = "command"\ncommand = "cat >> {heard}"\n'
@@ -407,7 +328,7 @@ async def test_very_many_tools_are_found_by_searching_and_called_as_themselves(t
 async def test_a_server_that_changes_leaves_the_beginning_of_a_searching_session_as_it_is(
     tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("agentcore.mcp.view.MOST_TOOLS", 5)
+    monkeypatch.setattr("agentcore.mcp.toolset.MOST_TOOLS", 5)
     async with served(tmp_path, monkeypatch, SDK, odd_server()) as here:
         live = await here.house.session(mode="yolo")
         await run(here, live, "one")
@@ -416,139 +337,6 @@ async def test_a_server_that_changes_leaves_the_beginning_of_a_searching_session
         view._held["sdk"].offer = Offer()  # as if it was given up: one tool is left
         await run(here, live, "two")
         assert here.house.provider.requests[-1].tools is before
-
-
-# --- subagents ---
-
-
-def task(kind: str = "general-purpose"):
-    return use(call("task", "t1", description="look", prompt="Look.", subagent_type=kind))
-
-
-async def test_a_subagent_calls_a_servers_tool_through_the_gate_and_the_hooks(tmp_path, monkeypatch) -> None:
-    (tmp_path / "config").mkdir()
-    heard = tmp_path / "heard"
-    (tmp_path / "config" / "settings.toml").write_text(
-        '[permissions]\ndeny = ["mcp__sdk__fail(why:secret*)"]\n[[hooks.PreToolUse]]\nmatcher = "mcp__.*"\n'
-        '[[hooks.PreToolUse.hooks]]\ntype = "command"\nif = "mcp__sdk__search(words:here*)"\n'
-        f'command = "cat >> {heard}"\n'
-    )
-    async with served(tmp_path, monkeypatch, SDK) as here:
-        live = await here.house.session()
-        provider = here.house.provider
-        calls = [
-            call("mcp__sdk__process_id", "c1"),
-            call("mcp__sdk__search", "c2", words="here"),
-            call("mcp__sdk__fail", "c3", why="secret one"),
-            call("mcp__sdk__search", "c4", words="there"),
-        ]
-        provider.script(task(), use(*calls), say("Looked."), say("Done."))
-        events = await run(here, live, "go", [ALLOW, ALLOW])
-        label = "general-purpose-1"
-        assert {event.agent for event in events if isinstance(event, PermissionRequest)} == {label}
-        asked = [event for event in events if isinstance(event, PermissionRequest)]
-        assert [(one.tool_name, one.input) for one in asked] == [
-            ("mcp__sdk__search", {"words": "here"}),
-            ("mcp__sdk__search", {"words": "there"}),
-        ]
-        told = {one.call_id.removeprefix(f"{label}_"): one for one in events if isinstance(one, ToolEnd)}
-        assert [told[one].is_error for one in ("c1", "c2", "c3", "c4", "t1")] == [False, False, True, False, False]
-        assert (told["c2"].output, told["c4"].output) == ("here", "there")
-        assert "mcp__sdk__fail(why:secret*)" in told["c3"].output
-        [before] = [json.loads(line) for line in heard.read_text().splitlines()]
-        assert (before["agent_id"], before["tool_name"]) == (label, "mcp__sdk__search")
-        servers = [[name for name in names_in(one) if name.startswith("mcp__")] for one in provider.requests[:2]]
-        assert servers[0] == servers[1]
-        assert names_in(provider.requests[1]) == sorted(names_in(provider.requests[1]))
-
-
-async def test_a_subagent_that_explores_has_only_what_reads(tmp_path, monkeypatch) -> None:
-    async with served(tmp_path, monkeypatch, SDK) as here:
-        live = await here.house.session(mode="yolo")
-        provider = here.house.provider
-        provider.script(
-            task("explore"),
-            use(call("mcp__sdk__process_id", "c1"), call("mcp__sdk__count", "c2", to=1)),
-            say("Looked."),
-            say("Done."),
-        )
-        events = await run(here, live, "go")
-        servers = [name for name in names_in(provider.requests[1]) if name.startswith("mcp__")]
-        assert servers == ["mcp__sdk__environment", "mcp__sdk__process_id"]
-        told = {one.call_id.removeprefix("explore-1_"): one.is_error for one in events if isinstance(one, ToolEnd)}
-        assert told == {"c1": False, "c2": True, "t1": False}
-
-
-@pytest.mark.parametrize(("most", "found"), [(1, True), (5, False)])
-async def test_very_many_tools_are_found_by_subagents_by_searching(tmp_path, monkeypatch, most, found) -> None:
-    """The main agent of this session searches in any case; what counts for a subagent are the tools that it has."""
-    monkeypatch.setattr("agentcore.mcp.view.MOST_TOOLS", most)
-    async with served(tmp_path, monkeypatch, SDK) as here:
-        live = await here.house.session(mode="yolo")
-        provider = here.house.provider
-        reads = ["mcp__sdk__environment", "mcp__sdk__process_id"]
-        search = call("tool_search", "c0", query="process world count")
-        provider.script(
-            task("explore"),
-            use(search, by_name("c1", "mcp__sdk__process_id"), by_name("c2", "mcp__sdk__count", {"to": 1})),
-            say("Looked."),
-            say("Done."),
-        )
-        events = await run(here, live, "go")
-        offered = [name for name in names_in(provider.requests[1]) if "mcp" in name or "tool" in name]
-        assert offered == (["call_tool", "tool_search"] if found else reads)
-        if found:
-            told = {one.call_id.removeprefix("explore-1_"): one for one in events if isinstance(one, ToolEnd)}
-            assert [(told[one].tool_name, told[one].is_error) for one in ("c1", "c2")] == [
-                ("mcp__sdk__process_id", False),
-                ("mcp__sdk__count", True),
-            ]
-            assert told["c0"].output.startswith("mcp__sdk__process_id\n")
-            assert "mcp__sdk__count" not in told["c0"].output
-            assert "mcp__sdk__search" not in told["c0"].output
-
-
-@pytest.mark.parametrize(("kind", "asks"), [("general-purpose", True), ("explore", False)])
-async def test_what_a_server_asks_in_a_subagents_call_is_asked_in_its_name_if_it_may_ask(
-    tmp_path, monkeypatch, kind, asks
-) -> None:
-    async with served(tmp_path, monkeypatch, odd_server("asks")) as here:
-        live = await here.house.session()
-        here.house.provider.script(
-            task(kind), use(call("mcp__odd__echo", "c1", text="x")), say("Looked."), say("Done.")
-        )
-        answers = [
-            AnswerBody(allow=True, answer=["green", "yes"]),
-            *(AnswerBody(allow=True, answer=one) for one in "4-"),
-        ]
-        events = await run(here, live, "go", answers)
-        asked = [event for event in events if isinstance(event, PermissionRequest)]
-        assert [(one.agent, one.kind) for one in asked] == [(f"{kind}-1", "question")] * (3 if asks else 0)
-        [end] = [event for event in events if isinstance(event, ToolEnd) and event.agent]
-        filled = {"action": "accept", "content": {"age": 4, "color": "green", "sure": True}}
-        assert json.loads(end.output) == (filled if asks else {"action": "decline"})
-
-
-async def test_a_closed_session_is_freed_with_what_it_and_its_subagents_had_of_servers(tmp_path, monkeypatch) -> None:
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "settings.toml").write_text(
-        '[[hooks.PreToolUse]]\nmatcher = "mcp__.*"\n[[hooks.PreToolUse.hooks]]\ntype = "command"\ncommand = "true"\n'
-    )
-    gc.disable()
-    try:
-        async with served(tmp_path, monkeypatch, odd_server()) as here:
-            live = await here.house.hub.create(tmp_path / "work", Settings(mode="yolo"))
-            echo = use(call("mcp__odd__echo", text="x"))
-            here.house.provider.script(echo, task(), echo, say("Looked."), say("Done."))
-            await live.outcome_of(live.prompt("go").prompt_id).wait()
-            here.house.provider.requests.clear()
-            here.views.clear()
-            left = [weakref.ref(part) for part in (live, live.agent, live.agent.log)]
-            await here.house.hub.close(live, "deleted")
-            del live
-            await until(lambda: all(part() is None for part in left))
-    finally:
-        gc.enable()
 
 
 # --- resources and prompts ---

@@ -13,9 +13,10 @@ from agentcore.mcp.forms import BadAnswer, BadForm, fields_of, questions, rounds
 from agentcore.mcp.names import MAX_CHARS, segments, tool_names
 from agentcore.mcp.news import News, Seen
 from agentcore.mcp.schemas import BadSchema, input_of
-from agentcore.mcp.targets import Confinement, Unusable, target_of
+from agentcore.mcp.targets import Confinement, Unusable, moved, target_of
 from agentcore.origin import Origin
 from agentcore.ports.sandbox import SandboxProfile
+from agentcore.ports.servers import Elsewhere
 from agentcore.sandbox.choosing import NoSandbox
 from agentcore.settings.servers import McpServer
 from tests.fakes import MemoryBlobs
@@ -44,6 +45,20 @@ def test_the_tool_that_has_a_name_keeps_it_whatever_else_falls_together_with_it(
     for tools in (["delete.all", "delete_all"], ["delete_all", "delete.all", "delete all"]):
         assert tool_names("s", tools)["delete_all"] == "mcp__s__delete_all"
     assert tool_names("s", ["Read", "read"])["read"] == "mcp__s__read"
+
+
+@pytest.mark.parametrize("tools", [["Read", "read", "READ"], ["READ", "read", "Read"], ["read", "READ", "Read"]])
+def test_tools_that_differ_by_case_alone_have_each_its_name_in_any_order(tools: list[str]) -> None:
+    names = {"READ": "mcp__s__READ_3f5637", "Read": "mcp__s__Read_9b9a8d", "read": "mcp__s__read"}
+    assert tool_names("s", tools) == names
+    assert tool_names("s", [one for one in tools if one != "READ"]) == {"Read": names["Read"], "read": names["read"]}
+
+
+def test_a_tool_cannot_take_the_name_that_another_has_from_its_digest() -> None:
+    marked = tool_names("s", ["read", "Read"])["Read"].removeprefix("mcp__s__")
+    names = tool_names("s", ["read", "Read", marked])
+    assert len({name.lower() for name in names.values()}) == 3
+    assert names[marked] == f"mcp__s__{marked}"
 
 
 def test_a_later_server_cannot_slip_under_the_rules_of_an_earlier_one() -> None:
@@ -142,6 +157,34 @@ def test_what_is_to_be_confined_is_not_reached_where_nothing_confines_it() -> No
 def test_a_command_of_a_repository_runs_in_its_folder() -> None:
     assert target_of(stdio(SHARED), Path("/repo/deep"), {}).folder == Path("/repo")
     assert target_of(stdio(OWN), Path("/work"), {}).folder == Path("/work")
+
+
+def test_a_command_moves_to_a_copy_of_the_project_with_its_folder_and_what_it_may_write() -> None:
+    elsewhere = Elsewhere(Path("/repo"), Path("/repo/.claude/worktrees/s-1"))
+    profile = SandboxProfile((Path("/repo"), Path("/"), Path("/repo/deep"), Path("/other")), has_network=True)
+    args = ("--root", "/repo", "/repo/deep", "/repo/deep/file", ".", "x=/repo")
+    server = stdio(command="bin/serve", args=args, is_confined=True)
+    target = target_of(server, Path("/repo/deep"), {"PATH": "/bin"}, Confinement(NoSandbox("no"), profile))
+    there = moved(target, elsewhere)
+    assert there.argv == (
+        "/repo/deep/bin/serve",
+        "--root",
+        "/repo/.claude/worktrees/s-1",
+        "/repo/.claude/worktrees/s-1/deep",
+        *args[3:],
+    )
+    assert there.folder == Path("/repo/.claude/worktrees/s-1/deep")
+    assert there.confined is not None
+    assert there.confined.profile.writable == (elsewhere.folder, Path("/other"))
+    assert there.confined.profile.has_network
+    assert (there.environ, there.timeout_s, there.source) == (target.environ, target.timeout_s, target.source)
+    assert there.key != target.key
+
+
+def test_a_command_of_another_folder_moves_to_the_top_of_a_copy() -> None:
+    elsewhere = Elsewhere(Path("/repo/inner"), Path("/copy"))
+    there = moved(target_of(stdio(SHARED), Path("/repo/inner"), {}), elsewhere)
+    assert (there.folder, there.argv, there.confined) == (Path("/copy"), ("serve",), None)
 
 
 def test_no_secret_is_in_what_a_target_looks_like() -> None:

@@ -58,6 +58,29 @@ def test_servers_are_added_listed_and_removed_and_the_file_keeps_the_rest(desk: 
     assert settings_of(desk).read_text().strip() == '# mine\nmode = "plan" # careful'
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--header", "A: b", "--timeout", "5", "web", "https://example.com/mcp"),
+        ("web", "https://example.com/mcp", "--header", "A: b", "--timeout", "5"),
+        ("web", "--header", "A: b", "https://example.com/mcp", "--timeout=5"),
+    ],
+)
+def test_options_stand_before_between_and_behind_what_they_are_about(desk: Desk, arguments: tuple[str, ...]) -> None:
+    mcp(desk, "add", *arguments)
+    assert settings_of(desk).read_text() == (
+        '[mcp_servers.web]\nurl = "https://example.com/mcp"\ntimeout = 5000.0\n\n[mcp_servers.web.headers]\nA = "b"\n'
+    )
+
+
+def test_what_stands_behind_two_dashes_is_the_commands(desk: Desk) -> None:
+    mcp(desk, "add", "files", "--env", "A=b", "--env", "C=d", "--", "serve", "--env", "X=y", "--help")
+    assert settings_of(desk).read_text() == (
+        '[mcp_servers.files]\ncommand = "serve"\nargs = ["--env", "X=y", "--help"]\n\n'
+        '[mcp_servers.files.env]\nA = "b"\nC = "d"\n'
+    )
+
+
 def test_a_server_for_one_project_is_not_there_in_another(desk: Desk) -> None:
     (desk.root / "other").mkdir()
     mcp(desk, "add", "--project", "--cwd", "work", "files", "--", "serve")
@@ -73,6 +96,12 @@ def test_a_server_for_one_project_is_not_there_in_another(desk: Desk) -> None:
     ("arguments", "told"),
     [
         (("add", "x"), "Say what it is: agentcore mcp add NAME URL, or agentcore mcp add NAME -- COMMAND [ARG…]."),
+        (("add", "x", "npx"), "npx is no URL. A command stands behind --: agentcore mcp add x -- npx"),
+        (
+            ("add", "x", "npx", "-y", "server"),
+            "-y is no option here. A command and what belongs to it stand behind --:",
+        ),
+        (("add", "x", "http://a", "b"), "Too many arguments: b. A command and what belongs to it stand behind --:"),
         (("add", "x", "http://a", "--", "b"), "Say what it is: agentcore mcp add NAME URL, or"),
         (("add", "--env", "A", "x", "--", "b"), "Write --env NAME=VALUE."),
         (("add", "--header", "A: b", "x", "--", "b"), "A server that is a command has no --header."),
