@@ -178,6 +178,7 @@ class Delegation:
             content=(Text(text=prompt), *(Text(text=text) for text in heard.context)),
             display_text=prompt if heard.context else None,
             for_call=order.call_id,
+            for_task=subagent.task_id,
         )
         subagent.log.emit(message)
         subagent.transcript.add_user(message.id, message.content)

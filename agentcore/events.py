@@ -170,6 +170,8 @@ class UserMessage(Event):
     """The background tasks whose end this tells the model: each is told once."""
     for_call: str | None = None
     """The call of the main agent that a subagent works for; on the subagent's first message, which is its task."""
+    for_task: str | None = None
+    """The background task that a subagent is, if it is one; beside `for_call`."""
 
     @property
     def typed_text(self) -> str:

@@ -5,6 +5,7 @@ synchronous. Promise: a reader sees every frame after its cursor, in order, or i
 costs the same for one reader and for five hundred.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -13,6 +14,7 @@ RING_EVENTS = 4096  # the promise of the API
 RING_BYTES = 16 * 1024 * 1024  # the contract's default bound per session
 LAG_EVENTS = 1024  # the contract's bound: further behind, on a socket that takes nothing, a reader cannot keep up
 STALL_S = 2.0  # the contract's patience with a socket that takes nothing
+CLOSED_STALL_S = 30.0  # that with one that does not take the end of a session, which is kept for it alone
 CHUNK_BYTES = 1024 * 1024  # at most so much is joined for one write
 KEPT_CHUNKS = 4  # readers mostly join alike; each that does otherwise may keep a chunk until the next frame comes
 
@@ -132,11 +134,13 @@ class Bus:
         return any(cursor.holds_session for cursor in self.cursors)
 
     def drop_stalled(self, now: float) -> None:
-        """End the readers whose sockets take nothing while they are far behind. A burst alone ends nobody."""
+        """End the readers whose sockets take nothing while they are far behind, or for long while the bus is closed. A
+        burst alone ends nobody."""
         for cursor in tuple(self.cursors):
             writer, behind = cursor.writer, self.head - cursor.seq
             is_far_behind = behind > LAG_EVENTS or cursor.seq + 1 < self.oldest
-            if writer.writing_since is not None and now - writer.writing_since >= STALL_S and is_far_behind:
+            stalled_s = 0.0 if writer.writing_since is None else now - writer.writing_since
+            if stalled_s >= (STALL_S if is_far_behind else CLOSED_STALL_S if self.is_closed else math.inf):
                 self.cursors.discard(cursor)
                 writer.dropped_at = behind
                 writer.drop()

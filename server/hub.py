@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,7 +18,7 @@ from agentcore.errors import StorageUnavailable
 from agentcore.events import UserMessage
 from agentcore.session import Settings
 from server.barrier import barrier
-from server.bus import STALL_S, Sleepers
+from server.bus import STALL_S, Bus, Sleepers
 from server.last_words import CLOSING_S, STOPPING_S
 from server.live import LiveSession
 from server.problems import Problem
@@ -36,6 +37,8 @@ class Hub:
         self._live: dict[str, LiveSession] = {}
         self._opening: set[str] = set()
         self._is_draining = False
+        self._ended: WeakSet[Bus] = WeakSet()
+        """Of sessions that are not loaded any more: who has not taken all of one yet is what holds it."""
         self.arrivals = Sleepers()
         """Who waits for sessions that come, and for the end of all."""
         self.farewell = b""
@@ -128,6 +131,7 @@ class Hub:
         return live, message
 
     def _admit(self, live: LiveSession) -> None:
+        live.loaded_at = self.app.clock.now()
         self._live[live.id] = live
         self.arrivals.wake()
 
@@ -144,9 +148,13 @@ class Hub:
         while True:
             await anyio.sleep(STALL_S / 4)
             with barrier("looking after the sessions"):
-                for live in self:
-                    live.bus.drop_stalled(anyio.current_time())
+                self.drop_stalled(anyio.current_time())
                 self.tidy()
+
+    def drop_stalled(self, now: float) -> None:
+        """End the connections of readers that cannot keep up, or do not take the end of what they read."""
+        for bus in (*(live.bus for live in self), *self._ended):
+            bus.drop_stalled(now)
 
     def tidy(self) -> None:
         """Let go of sessions that another server has taken over, unload those that nobody uses, and close what has
@@ -188,6 +196,7 @@ class Hub:
     def _forget(self, live: LiveSession) -> None:
         if self._live.get(live.id) is live:
             del self._live[live.id]
+        self._ended.add(live.bus)
 
     # --- stopping ---
 

@@ -63,6 +63,8 @@ class LiveSession:
         self._waiters = Waiters()
         self.used_at = clock.monotonic()
         """When somebody last used it, by the clock for durations; kept by the hub."""
+        self.loaded_at = 0.0
+        """Since when the hub has it, in Unix time; kept by the hub."""
 
     def bind(self, agent: Agent) -> None:
         history = agent.history

@@ -1,7 +1,7 @@
 """One stream over many sessions: all that are loaded, those that come later included, or some by name.
 
 A browser holds six connections to a server in all, a dashboard more sessions than that. Each session begins with its
-snapshot and goes on as in a stream of its own, gaps and all; every chunk ends with the place in all of them.
+snapshot and goes on as in a stream of its own, gaps and all; a block of its own says the place in all of them.
 """
 
 from collections.abc import Collection
@@ -14,17 +14,21 @@ from server.reader import Reader
 from server.strand import Strand
 from server.view import View
 
+PLACE_EVERY_S = 0.25
+"""The place in a thousand sessions takes 30 KB, and chunks may follow one another every few milliseconds."""
+
 
 class ManyReader(Reader):
     def __init__(self, hub: Hub, sessions: Collection[str] | None, cursor: str | None, view: View) -> None:
         """`sessions`: ids; None for all. `cursor`: where the reader stands; None: it wants new events only."""
-        super().__init__(hub.app, view)
+        super().__init__(hub.app, view, PLACE_EVERY_S)
         self._hub = hub
         self._sessions = None if sessions is None else frozenset(sessions)
         self._places = Places(cursor)
         self._knows_place = cursor is not None
         """A session that has no place yet is new to the reader: it has come since."""
         self._must_look = True
+        self._looked_around_at = 0.0
 
     @property
     def farewell(self) -> bytes:
@@ -48,11 +52,12 @@ class ManyReader(Reader):
         if not self._must_look:
             return
         self._must_look = False
+        self._looked_around_at = self._app.clock.now()
         for live in self._hub:
             if self._is_wanted(live):
                 self._join(live, self._after(live), holds_session=self._sessions is not None)
         self._knows_place = True
-        self._places.keep_within_bound(self._strands.keys())
+        self._places.forget(self._strands.keys())
         self._hub.arrivals.add(self._arrived)
 
     def _is_wanted(self, live: LiveSession) -> bool:
@@ -62,7 +67,9 @@ class ManyReader(Reader):
 
     def _after(self, live: LiveSession) -> int | None:
         place = self._places.get(live.id)
-        return live.bus.origin if place is None and self._knows_place else place
+        if place is not None or not self._knows_place:
+            return place
+        return 0 if self._places.may_lack(live.loaded_at) else live.bus.origin
 
     def _moved(self, strand: Strand) -> None:
         self._places.put(strand.id, strand.cursor.seq)
@@ -72,5 +79,6 @@ class ManyReader(Reader):
         self._arrived()  # it may have been loaded again already
 
     def _place(self) -> bytes:
-        places = str(self._places)
+        replays = {session: strand.cursor.seq - strand.bus.origin for session, strand in self._strands.items()}
+        places = self._places.told(replays, self._looked_around_at)
         return frames.place(places) if places else b""

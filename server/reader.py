@@ -5,6 +5,7 @@ chunk. No reader slows the agent or another reader. `SessionReader` is the strea
 in `many`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -24,16 +25,20 @@ from server.view import View
 KEEPALIVE_S = 15.0  # the promise of the API
 WRITE_SHARE_S = 0.0002  # a write takes some 35 µs: readers together then take under a fifth of the time
 MAX_SHARE_S = 0.05  # what a person does not see
+TURN_S = 0.01  # how long a reader may gather before others have their turn; a thousand snapshots take 100 ms
 MIN_SLEEP_S = 0.001  # below, a timer costs more than it saves
 
 
 class Reader(ABC):
     """The strands of one stream by the id of their session, and which of them have something to send."""
 
-    def __init__(self, app: App, view: View) -> None:
+    def __init__(self, app: App, view: View, place_every_s: float | None) -> None:
+        """`place_every_s`: how often the subscriber is told where it stands while chunks follow fast; None: the frames
+        say it."""
         self.writer = Writer()
         self._app = app
         self._view = view
+        self._place_every_s = place_every_s
         self._strands: dict[str, Strand] = {}
         self._due: dict[str, None] = {}
         """Sessions that have something to send, the one that waits longest first."""
@@ -42,6 +47,9 @@ class Reader(ABC):
         self._wrote_at = 0.0
         self._told = b""
         """The last place that the subscriber was told by a block of its own."""
+        self._told_at = -math.inf
+        self._owes_place = False
+        """Something was sent since."""
 
     @property
     @abstractmethod
@@ -55,7 +63,7 @@ class Reader(ABC):
 
     @abstractmethod
     def _place(self) -> bytes:
-        """The block that says where the subscriber stands; empty where the frames do."""
+        """The block that says where the subscriber stands; empty where there is nothing to say yet."""
 
     def _look_around(self) -> None:  # noqa: B027 - a stream over fixed sessions has nothing to look for
         """Take in the sessions that came since the last look."""
@@ -120,16 +128,18 @@ class Reader(ABC):
             chunk = b"".join(pieces)
             if chunk:
                 yield self._with_place(chunk)
-            elif self._due:
-                await anyio.lowlevel.checkpoint()  # much that is not shown must not hold up other readers
-            elif self._is_over:
-                return
-            elif not await self._wait():
-                yield frames.KEEPALIVE + self._place_if_moved()
+            if self._due:
+                await anyio.lowlevel.checkpoint()  # neither much that is shown nor much that is not holds up others
+            elif not chunk and self._is_over:
+                break
+            elif not chunk and not await self._wait():
+                yield self._owed_place() or frames.KEEPALIVE + self._place_if_moved()
             pieces = []
+        if place := self._owed_place():
+            yield place
 
     async def _next_pieces(self) -> list[bytes]:
-        """One piece of each session that has something to send, together not much more than CHUNK_BYTES."""
+        """One piece of each session that has something to send, not much more than CHUNK_BYTES and TURN_S together."""
         self._looked_at = anyio.current_time()
         pieces: list[bytes] = []
         size = 0
@@ -141,18 +151,17 @@ class Reader(ABC):
             pieces.append(await strand.step())
             self._settle(strand)
             size += len(pieces[-1])
-            if size >= CHUNK_BYTES:
+            if size >= CHUNK_BYTES or anyio.current_time() - self._looked_at >= TURN_S:
                 break
         return pieces
 
     async def _wait(self) -> bool:
-        """Wait for news; False when nothing was written for KEEPALIVE_S.
+        """Wait for news; False when there is something to say without any.
 
         With many readers each one looks less often, and takes more at a time: all of them together take no more than a
         part of the server, so that none slows the agent.
         """
-        silence_s = self._wrote_at + KEEPALIVE_S - anyio.current_time()
-        with anyio.move_on_after(silence_s) as silence:
+        with anyio.move_on_after(self._speaks_at() - anyio.current_time()) as silence:
             await self._news.wait()
         if silence.cancelled_caught:
             return False
@@ -169,23 +178,43 @@ class Reader(ABC):
             return 0.0
         return min(MAX_SHARE_S, WRITE_SHARE_S * max((len(bus.cursors) for bus in buses), default=0))
 
+    # --- the place ---
+    #
+    # What is read twice after a cut is dropped by its number, so a place may come late. While chunks follow fast it
+    # comes now and then, and once behind the last of them: a subscriber that hears nothing knows where it stands.
+
     def _with_place(self, chunk: bytes) -> bytes:
-        self._told = self._place()
-        return chunk + self._told
+        self._owes_place = self._place_every_s is not None
+        return chunk + self._owed_place() if self._tells_at() <= anyio.current_time() else chunk
+
+    def _owed_place(self) -> bytes:
+        if not self._owes_place:
+            return b""
+        self._told, self._told_at, self._owes_place = self._place(), anyio.current_time(), False
+        return self._told
 
     def _place_if_moved(self) -> bytes:
-        place = self._place()
-        if place == self._told:
-            return b""
-        self._told = place
-        return place
+        """What is not shown moves it as well."""
+        before, self._owes_place = self._told, self._place_every_s is not None
+        place = self._owed_place()
+        return b"" if place == before else place
+
+    def _tells_at(self) -> float:
+        """When the place is told that is owed."""
+        return self._told_at + (self._place_every_s or 0.0) if self._owes_place else math.inf
+
+    def _speaks_at(self) -> float:
+        """When there is something to say without news: the place, or that the stream is still there."""
+        return min(self._wrote_at + KEEPALIVE_S, self._tells_at())
 
 
 class SessionReader(Reader):
     """The stream of one session."""
 
     def __init__(self, hub: Hub, live: LiveSession, after: int | None, view: View | None = None) -> None:
-        super().__init__(hub.app, view or View())
+        view = view or View()
+        # where the frames of some numbers are left out, the last number is told behind each chunk
+        super().__init__(hub.app, view, None if view.is_whole else 0.0)
         self._strand = self._join(live, after)
 
     @property
@@ -201,5 +230,4 @@ class SessionReader(Reader):
         return not self._strands
 
     def _place(self) -> bytes:
-        """Where the frames of some numbers are left out, the last number is told besides."""
-        return b"" if self._view.is_whole else frames.place(str(self.cursor.seq))
+        return frames.place(str(self.cursor.seq))

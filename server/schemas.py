@@ -34,8 +34,7 @@ from agentcore.serving import Serving
 from agentcore.session import BackgroundTask, DeferredCall, HistoryMessage, StandingRule
 from agentcore.usage import Budget, Usage, Used
 from agentcore.values import Value
-from server.places import MAX_PLACES
-from server.places import PATTERN as PLACE
+from server.places import CURSOR, MAX_PLACES
 from server.view import DURABLE, Detail
 
 SessionName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
@@ -67,7 +66,7 @@ Kinds = Annotated[
 ]
 SessionNames = Annotated[tuple[SessionName, ...], BeforeValidator(_listed), Field(min_length=1, max_length=MAX_PLACES)]
 ManyCursor = Annotated[
-    str, StringConstraints(pattern=f"^(({PLACE},)*{PLACE})?$", max_length=60_000)
+    str, StringConstraints(pattern=CURSOR, max_length=60_000)
 ]  # what fits into the head of a request
 WhenBusy = Literal["reject", "queue", "steer", "interrupt"]
 WaitsFor = Literal["model", "tool", "permission", "question", "retry", "mcp", "queue"]

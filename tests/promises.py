@@ -59,8 +59,12 @@ PROMISES: dict[str, Promise] = {
         "server/test_stream_views.py::test_a_quiet_stream_is_kept_alive_and_says_how_far_it_has_come",
     ),
     "many-same-bytes": Promise(
-        "Over many sessions events keep their bytes and have no id; each chunk ends with the place in all of them.",
-        "server/test_many_streams.py::test_frames_keep_their_bytes_without_an_id_and_each_chunk_ends_with_the_place",
+        "Over many sessions events keep their bytes and have no id; the place in all of them comes behind them.",
+        "server/test_many_streams.py::test_frames_keep_their_bytes_without_an_id_and_the_place_comes_behind_them",
+    ),
+    "many-bounded-cursor": Promise(
+        "However many sessions there are, the cursor fits into a request, and what it leaves out is not lost.",
+        "server/test_streams_random.py::test_a_cursor_that_names_one_of_many_sessions_loses_nothing_either",
     ),
     "many-come-later": Promise(
         "A session that comes later is there from its beginning, also when nobody listened.",

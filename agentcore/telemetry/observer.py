@@ -6,7 +6,10 @@ the process - and what is forgotten without that holds no memory.
 """
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
 from agentcore.events import (
@@ -20,6 +23,7 @@ from agentcore.events import (
     PermissionRequest,
     SessionClosed,
     Status,
+    TaskUpdate,
     ToolEnd,
     ToolStart,
     TurnStart,
@@ -44,6 +48,7 @@ HEARD = frozenset(
         "permission_resolved",
         "session_closed",
         "status",
+        "task_update",
         "tool_end",
         "tool_start",
         "turn_end",
@@ -67,10 +72,8 @@ class Observer:
         self._claimed: float | None = None
         """Since when the session works, where no run of it has begun yet."""
         self._main: Track | None = None
-        self._subagents: dict[str, Track] = {}
+        self._subagents: dict[str, _Subagent] = {}
         """By label."""
-        self._homes: dict[str, str] = {}
-        """By label, the call that began it."""
         self._error: str | None = None
 
     def __call__(self, seq: int, kind: str, line: bytes) -> None:
@@ -80,21 +83,24 @@ class Observer:
     def close(self, at: float | None = None) -> None:
         """End all that is open, at that time, or when something of it happened last."""
         left: Attributes = {say.LEFT_OPEN: True}
-        for track in (*self._subagents.values(), *([] if self._main is None else [self._main])):
+        subagents = [subagent.track for subagent in self._subagents.values()]
+        for track in (*subagents, *([] if self._main is None else [self._main])):
             track.end(track.last_ts if at is None else at, said=left)
         self._main = None
         self._subagents.clear()
-        self._homes.clear()
 
     def _take(self, event: NumberedEvent) -> None:
         match event:
             case Status():
                 self._claimed = event.ts if event.busy else None
+            case TaskUpdate():
+                if event.state != "running":
+                    self._end_subagents(event.ts, lambda subagent: subagent.task == event.task_id)
             case SessionClosed():
-                self._end_resting()
+                self._end_subagents(event.ts, lambda subagent: subagent.track.is_resting)
                 self.close(event.ts)
             case _ if event.agent is not None:
-                self._subagent(event.agent, event.ts, _call_of(event)).take(event)
+                self._subagent(event.agent, event).take(event)
             case _:
                 self._take_own(event)
 
@@ -107,7 +113,7 @@ class Observer:
         self._main.take(event)
         match event:
             case ToolEnd():
-                self._end_resting(event.call_id)
+                self._end_subagents(event.ts, lambda subagent: subagent.call == event.call_id and not subagent.task)
             case Error():
                 self._error = event.code
             case Done():
@@ -132,7 +138,7 @@ class Observer:
         return Track(self._pen, self._session, began, ROOT, name, span)
 
     def _end_run(self, main: Track, event: Done) -> None:
-        self._end_resting()
+        self._end_subagents(event.ts, lambda subagent: not subagent.task)
         said: Attributes = {
             say.RUN_ID: event.run_id,
             say.STOP_REASON: event.stop_reason,
@@ -142,9 +148,8 @@ class Observer:
         if event.prompt_id is not None:
             said[say.PROMPT_ID] = event.prompt_id
         if self._pen.content is not None:
-            said[say.OUTPUT_MESSAGES] = self._pen.content.messages(
-                "assistant", [Text(text=event.text)], event.stop_reason
-            )
+            answer = self._pen.content.message("assistant", [Text(text=event.text)], event.stop_reason)
+            said[say.OUTPUT_MESSAGES] = self._pen.content.joined([answer])
         error = (self._error or say.OTHER) if event.stop_reason == "error" else None
         main.end(event.ts, error, said)
         self._main = self._error = None
@@ -152,32 +157,34 @@ class Observer:
 
     # --- subagents ---
 
-    def _subagent(self, label: str, at: float, call_id: str) -> Track:
-        track = self._subagents.get(label)
-        if track is None:
+    def _subagent(self, label: str, event: NumberedEvent) -> Track:
+        subagent = self._subagents.get(label)
+        if subagent is None:
             name = _NUMBER.sub("", label)
-            home, place = self._home(call_id), ROOT
-            if self._main is not None and self._main.invocation is not None:
-                place = inside(self._main.tools[home].span if home else self._main.invocation)
+            call, task = (event.for_call or "", event.for_task or "") if isinstance(event, UserMessage) else ("", "")
             about: Attributes = {**self._about, say.AGENT_NAME: name, say.AGENT_ID: label}
-            track = self._track(at, name, self._pen.begin(say.INVOKE_AGENT, name, at, place, about))
-            self._subagents[label] = track
-            self._homes[label] = home
-        return track
+            span = self._pen.begin(say.INVOKE_AGENT, name, event.ts, self._place_in(call), about)
+            self._subagents[label] = subagent = _Subagent(self._track(event.ts, name, span), call, task)
+        return subagent.track
 
-    def _home(self, call_id: str) -> str:
-        """The call that a new subagent works for; empty where it has ended already."""
-        return call_id if self._main is not None and call_id in self._main.tools else ""
+    def _place_in(self, call: str) -> Context:
+        """Inside of that call where it goes on, else of the run."""
+        if self._main is None or self._main.invocation is None:
+            return ROOT
+        tool = self._main.tools.get(call)
+        return inside(self._main.invocation if tool is None else tool.span)
 
-    def _end_resting(self, call_id: str | None = None) -> None:
-        """End the subagents that have nothing more to do: of a call that has its result, or all. One that works in the
-        background goes on, and so does its span; it ends where the last turn did."""
-        for label, track in list(self._subagents.items()):
-            if track.is_resting and call_id in (None, self._homes[label]):
-                track.end(track.last_ts)
-                del self._subagents[label], self._homes[label]
+    def _end_subagents(self, at: float, is_over: Callable[["_Subagent"], bool]) -> None:
+        for label, subagent in list(self._subagents.items()):
+            if is_over(subagent):
+                subagent.track.end(subagent.track.last_ts if subagent.track.is_resting else at)
+                del self._subagents[label]
 
 
-def _call_of(event: NumberedEvent) -> str:
-    """The call that a subagent works for, as its first event says."""
-    return (event.for_call or "") if isinstance(event, UserMessage) else ""
+@dataclass(frozen=True, slots=True)
+class _Subagent:
+    track: Track
+    call: str
+    """The call of the main agent that began it; empty where that is not known."""
+    task: str
+    """The background task that it is, with which it ends; empty: it ends with its call."""

@@ -5,9 +5,12 @@ from typing import TypeAlias
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
+from pydantic import JsonValue
 
 from agentcore.events import (
     AssistantMessage,
+    Compacted,
+    CompactionStart,
     ModelEnd,
     ModelStart,
     NumberedEvent,
@@ -21,6 +24,7 @@ from agentcore.events import (
 )
 from agentcore.telemetry import conventions as say
 from agentcore.telemetry.conventions import Attributes
+from agentcore.telemetry.news import News
 from agentcore.telemetry.pen import Pen, inside, of_usage
 
 FAILED = "failed"
@@ -56,6 +60,9 @@ class Track:
         self._place = place if invocation is None else inside(invocation)
         self._named: Attributes = {say.AGENT_NAME: name} if name else {}
         self._has_model = False
+        self._prompts: list[JsonValue] = []
+        self._news = None if pen.content is None else News(pen.content)
+        self._is_compacting = False
         self._chat: _Chat | None = None
         self.invocation = invocation
         self.tools: dict[str, ToolSpan] = {}
@@ -77,8 +84,12 @@ class Track:
                 self._chat.end = event
             case UsageReport() if self._chat is not None:
                 self._account(self._chat, event)
-            case AssistantMessage() if self._chat is not None:
-                self._said(self._chat, event)
+            case AssistantMessage():
+                self._said(event)
+            case CompactionStart():
+                self._is_compacting = True
+            case Compacted():
+                self._compacted(event)
             case ToolStart():
                 self._begin_tool(event)
             case ToolEnd():
@@ -109,9 +120,16 @@ class Track:
     # --- what was said to it ---
 
     def _prompted(self, message: UserMessage) -> None:
+        if self._news is not None:
+            self._news.prompted(message)
         if self.invocation is not None and self._pen.content is not None:
-            said = self._pen.content.messages("user", message.content)
-            self.invocation.set_attribute(say.INPUT_MESSAGES, said)
+            self._prompts.append(self._pen.content.message("user", message.content))
+            self.invocation.set_attribute(say.INPUT_MESSAGES, self._pen.content.joined(self._prompts))
+
+    def _compacted(self, event: Compacted) -> None:
+        self._is_compacting = False
+        if self._news is not None and event.message is not None:
+            self._news.compacted(event.message, event.kept)
 
     def _note(self, event: PermissionRequest | PermissionResolved, attributes: Attributes) -> None:
         if self.invocation is not None:
@@ -131,6 +149,8 @@ class Track:
             say.TURN: event.turn,
             say.ATTEMPT: event.attempt,
         }
+        if self._news is not None and not (event.beside or self._is_compacting):  # else it is asked something else
+            attributes[say.INPUT_MESSAGES] = str(self._news)
         span = self._pen.begin(say.CHAT, str(model[say.MODEL]), event.ts, self._place, attributes | self._named)
         self._chat = _Chat(span, event.ts, model)
 
@@ -139,11 +159,13 @@ class Track:
             chat.span.set_attributes(of_usage(event.spent, event.spent_usd))
             self._pen.count_tokens(event.spent, chat.model)
 
-    def _said(self, chat: _Chat, event: AssistantMessage) -> None:
-        if self._pen.content is not None:
-            reason = None if chat.end is None else chat.end.stop_reason
-            said = self._pen.content.messages("assistant", event.message.content, reason)
-            chat.span.set_attribute(say.OUTPUT_MESSAGES, said)
+    def _said(self, event: AssistantMessage) -> None:
+        if self._news is not None:
+            self._news.answered(event.message)
+        if self._chat is not None and self._pen.content is not None:
+            reason = None if self._chat.end is None else self._chat.end.stop_reason
+            answer = self._pen.content.message("assistant", event.message.content, reason)
+            self._chat.span.set_attribute(say.OUTPUT_MESSAGES, self._pen.content.joined([answer]))
 
     def _settle_chat(self) -> None:
         """Close a model call that is over, now that all of it was told."""
@@ -175,6 +197,8 @@ class Track:
         self.tools[event.call_id] = ToolSpan(span, event.tool_name, event.ts)
 
     def _end_tool(self, event: ToolEnd) -> None:
+        if self._news is not None:
+            self._news.resulted(event)
         tool = self.tools.pop(event.call_id, None)
         if tool is None:
             return  # it was never begun, or began in an earlier run

@@ -4,9 +4,10 @@
 #
 #   sh 31-all-events.sh [FILE [SESSION,SESSION...]]
 #
-# FILE holds the cursor, the last number of each session (`a:12,b:90`). It comes behind each chunk, so whoever kills this
-# script sees some events twice rather than never: drop those that are not above the last `seq` of their `session`. An
-# empty file starts with everything since the sessions were loaded. With names, only those sessions come.
+# FILE holds the cursor, the last number of each session (`a:12,b:90`). It comes a moment behind what happens, so whoever
+# kills this script sees some events twice rather than never: drop those that are not above the last `seq` of their
+# `session`. An empty file starts with everything since the sessions were loaded; so does a session that is not among the
+# 1000 that the cursor names. With names, only those sessions come.
 set -eu
 file=${1:-last-cursor} sessions=${2:+&sessions=$2}
 [ -e "$file" ] || : >"$file"

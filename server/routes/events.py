@@ -73,10 +73,17 @@ async def all_events(request: Request) -> Response:
     """The streams of many sessions on one connection: the same events with the same data, each session behind its own
     `snapshot`. With `sessions`, those alone, which have to be loaded; else all that are loaded, and those that come.
 
-    Events have no `id` here. Each chunk ends with a block that is nothing but one: the cursor, the last number of each
-    session (`a:12,b:90`). A connection that is cut within a chunk brings some events again: drop what is not above the
-    last `seq` of its `session`. A loaded session that the cursor does not name is new: it comes from the beginning of
-    its load. `gap` names its session. `kinds` and `detail` as for one session."""
+    Events have no `id` here. A block that is nothing but one says the cursor, the last number of each session
+    (`a:12,b:90`): behind a chunk, while chunks follow fast at most four times a second, and in any case before the
+    stream is silent. So a connection that is cut brings some events again: drop what is not above the last `seq` of its
+    `session`. A loaded session that the cursor does not name is new: it comes from the beginning of its load.
+
+    A cursor names at most 1000 sessions (some 30 KB), so that it fits into the head of a request. It leaves out those
+    that have come least far since they were loaded: these, too, come from the beginning of their load, and what you
+    have is dropped by its number. It then begins with a time (`@:1760000000000000`, in microseconds): sessions that it
+    does not name and that were loaded after that come from their very beginning. Send it back as it is.
+
+    `gap` names its session. `kinds` and `detail` as for one session."""
     query, header = read_query(request, AllEventsQuery), read_headers(request, AllEventsHeaders)
     hub = hub_of(request)
     if hub.farewell:

@@ -12,7 +12,7 @@ from anyio import fail_after
 from agentcore.events import Done, Gap, Notice, SessionClosed, TextDelta, ToolStart
 from agentcore_client.async_client import AsyncClient
 from agentcore_client.client import Client, Session
-from agentcore_client.cursor import Cursor, ManyCursor
+from agentcore_client.cursor import MAX_PLACES, Cursor, ManyCursor
 from agentcore_client.errors import ApiError
 from agentcore_client.frames import Snapshot, StreamEvent, UnknownEvent, seq_of
 from agentcore_client.values import SessionState
@@ -192,6 +192,32 @@ def test_a_cursor_of_another_life_starts_over_in_its_session_alone() -> None:
     cursor.connected()
     cursor.handled(Gap(session=A, reason="ahead", after=99, resumed_at=4))
     assert cursor.text == f"{A}:3,{B}:7"
+
+
+def test_what_the_cursor_leaves_out_is_still_known_and_dropped() -> None:
+    cursor = ManyCursor("", is_named=False)
+    cursor.connected()
+    cursor.handled(text(A, 5))
+    cursor.passed(f"{B}:7")
+    assert cursor.text == f"{B}:7"
+    assert [cursor.arrived(text(A, 5)), cursor.arrived(text(A, 6))] == [False, True]
+
+
+def test_a_cursor_with_a_time_is_sent_back_as_it_is() -> None:
+    cursor = ManyCursor(None, is_named=False)
+    cursor.connected()
+    cursor.passed(f"@:1760000000000000,{A}:5")
+    cursor.handled(text(A, 6))
+    assert cursor.text == f"@:1760000000000000,{A}:6"
+
+
+def test_the_cursor_stays_within_what_a_request_may_hold() -> None:
+    told = ",".join(f"20260101-{number:06}-abcdef:{number}" for number in range(MAX_PLACES))
+    cursor = ManyCursor(told, is_named=False)
+    cursor.connected()
+    for session in (A, "20260101-000007-abcdef"):
+        cursor.handled(text(session, 1_000_000))
+    assert cursor.text == told.replace("abcdef:7,", "abcdef:1000000,")
 
 
 CLOSINGS: list[tuple[bool, list[Any], bool]] = [

@@ -1,6 +1,7 @@
 """OpenTelemetry, part by part: what the variables ask for, how subagents nest, and that no exporter harms a run."""
 
 import gc
+import json
 import logging
 import threading
 import weakref
@@ -17,6 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from agentcore.encoding import encode, type_of
 from agentcore.events import (
+    AssistantMessage,
+    Compacted,
+    CompactionStart,
     Done,
     Event,
     ModelEnd,
@@ -24,6 +28,8 @@ from agentcore.events import (
     PermissionResolved,
     SessionClosed,
     Status,
+    TaskState,
+    TaskUpdate,
     ToolEnd,
     ToolStart,
     TurnEnd,
@@ -31,7 +37,7 @@ from agentcore.events import (
     UsageReport,
     UserMessage,
 )
-from agentcore.messages import Text
+from agentcore.messages import Message, Text, ToolCall
 from agentcore.redaction import Redactor
 from agentcore.session import Settings
 from agentcore.telemetry import room, switch, wanted
@@ -42,7 +48,7 @@ from agentcore.telemetry.room import Telemetry
 from agentcore.telemetry.switch import Switch
 from agentcore.telemetry.wanted import CONTENT, Wanted, wanted_by
 from agentcore.usage import Usage
-from tests.fakes import house, say
+from tests.fakes import Turn, call, house, say, use
 
 pytestmark = pytest.mark.anyio
 
@@ -155,9 +161,14 @@ def task(call_id: str) -> ToolStart:
     return ToolStart(call_id=call_id, tool_name="task", input={}, group=0, position=0)
 
 
-def delegated(label: str, call_id: str) -> UserMessage:
+def delegated(label: str, call_id: str, task_id: str | None = None) -> UserMessage:
     """What a subagent begins with."""
-    return UserMessage(id=label, content=(Text(text="x"),), agent=label, for_call=call_id)
+    content = (Text(text="x"),)
+    return UserMessage(id=label, content=content, agent=label, for_call=call_id, for_task=task_id)
+
+
+def updated(task_id: str, state: TaskState) -> TaskUpdate:
+    return TaskUpdate(task_id=task_id, kind="agent", label="explore: x", state=state)
 
 
 def ended(call_id: str) -> ToolEnd:
@@ -202,7 +213,7 @@ def test_subagents_lie_in_the_calls_that_began_them(telemetry: Telemetry, export
     assert labels == {"explore-1", "explore-2"}
 
 
-def test_a_subagent_in_the_background_outlives_its_call_and_its_run(
+def test_a_subagent_in_the_background_outlives_its_call_and_its_run_and_ends_with_its_task(
     telemetry: Telemetry, exporter: InMemorySpanExporter
 ) -> None:
     observer = telemetry.observer("s")
@@ -211,26 +222,40 @@ def test_a_subagent_in_the_background_outlives_its_call_and_its_run(
         Status(busy=True),
         *asked(),
         task("t1"),
-        delegated("explore-1", "t1"),
+        updated("bg-1", "running"),
+        delegated("explore-1", "t1", "bg-1"),
         ended("t1"),
         TurnEnd(turn=1),
         DONE,
         Status(busy=False),
         ModelStart(turn=1, model="a/late", agent="explore-1"),
         ModelEnd(turn=1, stop_reason="end_turn", request_ms=1, agent="explore-1"),
-        TurnEnd(turn=1, agent="explore-1"),  # the 13th event: there it ends
-        Status(busy=True),
-        UserMessage(id="m", content=(Text(text="x"),)),
-        DONE,
+        TurnEnd(turn=1, agent="explore-1"),  # the 14th event: there it ends
+        updated("bg-2", "completed"),
     )
+    assert [span.name for span in exporter.get_finished_spans()][-1] != "invoke_agent explore"
+    tell(observer, updated("bg-1", "completed"))
     spans = exporter.get_finished_spans()
-    began, later = tree(spans)
-    assert (began[1][1], later) == (
-        ("execute_tool task", [("invoke_agent explore", ["chat late"])]),
-        "invoke_agent",
+    assert tree(spans) == [
+        ("invoke_agent", ["chat m", ("execute_tool task", [("invoke_agent explore", ["chat late"])])])
+    ]
+    assert (spans[-1].name, spans[-1].end_time) == ("invoke_agent explore", 1014 * 10**9)
+
+
+def test_a_subagent_that_is_stopped_in_the_middle_ends_with_its_task(
+    telemetry: Telemetry, exporter: InMemorySpanExporter
+) -> None:
+    tell(
+        telemetry.observer("s"),
+        Status(busy=True),
+        task("t1"),
+        delegated("explore-1", "t1", "bg-1"),
+        ended("t1"),
+        *asked("explore-1"),
+        updated("bg-1", "stopped"),  # the 8th event
     )
-    [subagent] = [span for span in spans if span.name == "invoke_agent explore"]
-    assert subagent.end_time == 1013 * 10**9
+    ends = {span.name: span.end_time for span in exporter.get_finished_spans()}
+    assert ends["invoke_agent explore"] == 1008 * 10**9
 
 
 def test_the_end_of_a_session_ends_whatever_is_open(telemetry: Telemetry, exporter: InMemorySpanExporter) -> None:
@@ -278,6 +303,166 @@ def test_a_vendor_that_tells_no_tokens_has_used_none(telemetry: Telemetry, expor
     [chat] = exporter.get_finished_spans()
     assert "gen_ai.usage.input_tokens" not in (chat.attributes or {})
     assert (chat.attributes or {})["gen_ai.provider.name"] == "mistral_ai"
+
+
+async def test_the_span_of_one_in_the_background_is_exported_when_its_task_has_ended(
+    tmp_path: Path, telemetry: Telemetry, exporter: InMemorySpanExporter
+) -> None:
+    def subagents() -> list[ReadableSpan]:
+        return [span for span in exporter.get_finished_spans() if span.name.startswith("invoke_agent ")]
+
+    async with house(tmp_path, telemetry=telemetry) as home:
+        live = await home.session()
+        given = {"description": "look", "prompt": "Look.", "subagent_type": "explore", "run_in_background": True}
+        hold = anyio.Event()
+        home.provider.script(
+            use(call("task", **given)), Turn([], [Text(text="x")], holds=hold), Turn([], [Text(text="y")], holds=hold)
+        )
+        live.prompt("go")
+        with anyio.fail_after(5):
+            while home.provider.open_streams < 2:
+                await anyio.lowlevel.checkpoint()
+        assert subagents() == []
+        await live.stop_task("bg-1")  # while the run goes on
+        assert len(subagents()) == 1
+        assert home.provider.open_streams == 1
+
+
+# --- what was said ---
+
+
+@pytest.fixture
+def talkative(exporter: InMemorySpanExporter) -> Telemetry:
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    return Telemetry(tracers, NoOpMeterProvider(), content=True)
+
+
+def call_of_model(turn: int, *, beside: bool = False, attempt: int = 1, agent: str | None = None) -> list[Event]:
+    return [
+        ModelStart(turn=turn, model="a/m", beside=beside, attempt=attempt, agent=agent),
+        ModelEnd(turn=turn, stop_reason="tool_use", request_ms=1, beside=beside, agent=agent),
+    ]
+
+
+def answer(*calls: str, agent: str | None = None) -> AssistantMessage:
+    blocks = tuple(ToolCall(id=call, name="read", input={}) for call in calls)
+    return AssistantMessage(message=Message(id="a", role="assistant", content=blocks), final=not calls, agent=agent)
+
+
+def told(text: str, agent: str | None = None) -> UserMessage:
+    return UserMessage(id=text, content=(Text(text=text),), agent=agent)
+
+
+def result(call: str, agent: str | None = None) -> ToolEnd:
+    return ToolEnd(call_id=call, tool_name="read", output=f"of {call}", agent=agent)
+
+
+def inputs(exporter: InMemorySpanExporter, operation: str) -> list[Any]:
+    """Of the spans of that operation, as short as possible: texts with the first letter of their role."""
+    spans = [span for span in exporter.get_finished_spans() if span.name.startswith(operation)]
+    spans.sort(key=lambda span: span.start_time or 0)
+    return [_short(str(span.attributes["gen_ai.input.messages"])) if has_input(span) else None for span in spans]
+
+
+def has_input(span: ReadableSpan) -> bool:
+    return "gen_ai.input.messages" in (span.attributes or {})
+
+
+def _short(messages: str) -> list[str]:
+    found = []
+    for message in json.loads(messages):
+        [part] = message["parts"]
+        said = f"{part['id']}={part['response']}" if message["role"] == "tool" else part["content"]
+        found.append(f"{message['role'][0]}: {said}")
+    return found
+
+
+def test_a_model_call_says_what_is_new_since_the_last_answer_results_in_the_order_of_their_calls(
+    talkative: Telemetry, exporter: InMemorySpanExporter
+) -> None:
+    tell(
+        talkative.observer("s"),
+        Status(busy=True),
+        told("go"),
+        *call_of_model(1),  # it fails
+        *call_of_model(1, attempt=2),
+        answer("t1", "t2"),
+        *call_of_model(1, beside=True),  # the check of a hook
+        result("t2"),
+        result("t1"),
+        told("and be quick"),
+        *call_of_model(2),
+        answer("t3"),
+        result("t3"),
+        *call_of_model(3),
+        answer(),
+        DONE,
+    )
+    assert inputs(exporter, "chat") == [
+        ["u: go"],
+        ["u: go"],
+        None,
+        ["t: t1=of t1", "t: t2=of t2", "u: and be quick"],
+        ["t: t3=of t3"],
+    ]
+    assert inputs(exporter, "invoke_agent") == [["u: go", "u: and be quick"]]
+
+
+@pytest.mark.parametrize(
+    ("kept", "new"),
+    [
+        ((), ["u: so far"]),
+        (("quick",), ["u: so far", "u: quick"]),
+        (("a", "results", "quick"), ["u: so far", "t: t1=of t1", "u: quick"]),
+    ],
+)
+def test_behind_a_compaction_the_context_begins_with_its_summary(
+    talkative: Telemetry, exporter: InMemorySpanExporter, kept: tuple[str, ...], new: list[str]
+) -> None:
+    summary = Message(id="s", role="user", content=(Text(text="so far"),))
+    tell(
+        talkative.observer("s"),
+        Status(busy=True),
+        told("go"),
+        *call_of_model(1),
+        answer("t1"),
+        result("t1"),
+        told("quick"),
+        CompactionStart(trigger="auto", estimated_tokens=1),
+        *call_of_model(2),
+        Compacted(strategy="summarize", ok=True, before_tokens=2, after_tokens=1, message=summary, kept=kept),
+        *call_of_model(2),
+        answer(),
+        DONE,
+    )
+    assert inputs(exporter, "chat") == [["u: go"], None, new]
+
+
+def test_a_subagent_is_told_its_own(talkative: Telemetry, exporter: InMemorySpanExporter) -> None:
+    tell(
+        talkative.observer("s"),
+        Status(busy=True),
+        told("go"),
+        task("t1"),
+        delegated("explore-1", "t1"),
+        *call_of_model(1, agent="explore-1"),
+        answer("u1", agent="explore-1"),
+        result("u1", agent="explore-1"),
+        *call_of_model(2, agent="explore-1"),
+        answer(agent="explore-1"),
+        TurnEnd(turn=2, agent="explore-1"),
+        ended("t1"),
+        DONE,
+    )
+    assert inputs(exporter, "chat") == [["u: x"], ["t: u1=of u1"]]
+
+
+def test_nothing_of_it_is_kept_where_content_is_not_wanted(
+    telemetry: Telemetry, exporter: InMemorySpanExporter
+) -> None:
+    tell(telemetry.observer("s"), Status(busy=True), told("go"), *call_of_model(1), answer(), DONE)
+    assert not [span for span in exporter.get_finished_spans() if has_input(span)]
 
 
 def test_pieces_of_texts_are_passed_over_unread(telemetry: Telemetry) -> None:

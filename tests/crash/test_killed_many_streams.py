@@ -17,7 +17,7 @@ STORY = {
             "text": "Some words first. " * 5,
             "tool_calls": [{"name": "write", "input": {"file_path": "a", "content": "b"}}],
         },
-        {"text": "And some more. " * 40},
+        {"text": "And some more. " * 120},
     ],
 }
 
@@ -47,7 +47,7 @@ class Reader:
                     self.lines.setdefault(event["session"], []).append(frame.data)
 
     async def read_until(self, stream: Stream, session: str, kind: str) -> None:
-        """Up to the chunk's end behind the next event of that kind."""
+        """Up to the place behind the next event of that kind."""
         is_there = False
         while True:
             frame = await stream.next()

@@ -2,8 +2,9 @@
 
 import re
 import signal
+import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ import httpx
 import pytest
 
 from agentcore.events import Notice
-from server.bus import LAG_EVENTS, STALL_S
+from server.bus import CLOSED_STALL_S, LAG_EVENTS, STALL_S
 from server.hub import IDLE_S
 from server.live import LiveSession
 from server.many import ManyReader
-from server.places import MAX_PLACES, Places
 from server.routes.events import EventStream
 from server.view import view_of
 from tests.daemon import Daemon, Frame, Stream, parse_frame, running
@@ -70,8 +70,8 @@ def named(*sessions: str) -> str:
 
 def places_of(frames: list[Frame]) -> dict[str, int]:
     """What the last block that says so says."""
-    last = [frame.place for frame in frames if frame.place][-1]
-    return {name: int(seq) for name, seq in (place.split(":") for place in last.split(","))}
+    last = next((frame.place for frame in reversed(frames) if frame.place), "")
+    return {name: int(seq) for name, _, seq in (place.partition(":") for place in last.split(",") if place)}
 
 
 async def read_to(stream: Stream, **last: int) -> list[Frame]:
@@ -86,7 +86,7 @@ async def read_to(stream: Stream, **last: int) -> list[Frame]:
 # --- what is on the wire ---
 
 
-async def test_frames_keep_their_bytes_without_an_id_and_each_chunk_ends_with_the_place(
+async def test_frames_keep_their_bytes_without_an_id_and_the_place_comes_behind_them(
     served: Daemon, http: httpx.AsyncClient, two: tuple[str, str]
 ) -> None:
     one, other = two
@@ -248,16 +248,45 @@ async def test_the_end_of_the_server_is_said_once_and_ends_the_stream_properly(t
 # --- what is refused ---
 
 A = "20260101-000000-abcdef"
-MALFORMED = ["5", "a:12", f"{A}", f"{A}:", f"{A}:x", f"{A}:-1", f"{A}:1,", f",{A}:1", f"{A}:1;{A}:2", f"{A}:1 ,{A}:2"]
+MALFORMED = [
+    "5",
+    "٢" * 8 + "-000000-abcdef:1",
+    "a:12",
+    f"{A}",
+    f"{A}:",
+    f"{A}:x",
+    f"{A}:-1",
+    f"{A}:1,",
+    f",{A}:1",
+    f"{A}:1;{A}:2",
+    f"{A}:1 ,{A}:2",
+]
 
 
 @pytest.mark.parametrize("cursor", MALFORMED)
 async def test_a_malformed_cursor_is_refused(http: httpx.AsyncClient, cursor: str) -> None:
     for refused in (
-        await http.get("/v1/events", headers={"Last-Event-ID": cursor}),
+        await http.get("/v1/events", headers={"Last-Event-ID": cursor.encode()}),
         await http.get("/v1/events", params={"after": cursor}),
     ):
         assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+
+
+async def test_the_header_wins_over_the_query(served: Daemon, http: httpx.AsyncClient, two: tuple[str, str]) -> None:
+    last = await play(http, two[0])
+    query = f"{named(two[0])}&after={two[0]}:0"
+    async with served.stream(None, query=query, after=f"{two[0]}:{last - 1}") as stream:
+        frames = await read_to(stream, **{two[0]: last})
+    assert [event["seq"] for event in events_of(frames, two[0])] == [last]
+    async with served.stream(None, query=query, after="x") as stream:
+        assert stream.status == 400
+
+
+async def test_kinds_that_there_are_not_are_refused_with_those_that_there_are(http: httpx.AsyncClient) -> None:
+    refused = await http.get("/v1/events?kinds=done,nope")
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+    assert "number 2" in refused.json()["error"]
+    assert "text_delta" in refused.json()["error"]
 
 
 async def test_a_named_session_has_to_be_loaded(served: Daemon, http: httpx.AsyncClient, two: tuple[str, str]) -> None:
@@ -304,9 +333,7 @@ async def read_until_at_rest(home: House, reader: ManyReader) -> list[Frame]:
     with anyio.fail_after(20):
         async with aclosing(reader.chunks()) as chunks:
             while not seen or places_of(seen) != heads:
-                chunk = await anext(chunks)
-                seen += blocks(chunk)
-                assert seen[-1].place, "a chunk without its place"
+                seen += blocks(await anext(chunks))
     return seen
 
 
@@ -375,7 +402,28 @@ async def test_many_sessions_that_have_news_are_one_wake_and_one_chunk(tmp_path:
                     await woken.wait()
     assert len(events_of(blocks(received[0]), lives[0].id)) == 3
     assert len([frame for frame in blocks(received[0]) if frame.data]) == 60
-    assert [frame.place is not None for frame in blocks(received[0])].count(True) == 1
+
+
+async def test_a_reader_that_begins_with_many_sessions_lets_others_have_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.reader.TURN_S", 0.0)
+    async with house(tmp_path) as home:
+        lives = [await home.session() for _ in range(20)]
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                await anyio.lowlevel.checkpoint()
+                turns += 1
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take_turns)
+            seen = await read_until_at_rest(home, ManyReader(home.hub, None, None, MANY))
+            tasks.cancel_scope.cancel()
+    assert len([frame for frame in seen if frame.event == "snapshot"]) == len(lives)
+    assert turns >= len(lives) - 1
 
 
 async def test_a_reader_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -422,48 +470,68 @@ class Socket:
         raise AssertionError
 
 
+@asynccontextmanager
+async def stalled(home: House, live: LiveSession) -> AsyncIterator[tuple[ManyReader, Socket]]:
+    """A reader of all sessions whose socket takes nothing any more since one of them had news."""
+    reader, socket = ManyReader(home.hub, None, None, MANY), Socket()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(EventStream(reader), {"type": "http", "method": "GET"}, socket.receive, socket.send)
+            while len(socket.sent) < 2:
+                await anyio.lowlevel.checkpoint()
+            fill(live, 1)
+            await socket.is_writing.wait()
+            yield reader, socket
+            group.cancel_scope.cancel()
+
+
+def stalled_since(reader: ManyReader) -> float:
+    assert reader.writer.writing_since is not None
+    return reader.writer.writing_since
+
+
+async def until_ended(socket: Socket) -> Frame:
+    """What a socket that takes again is told at last."""
+    socket.takes.set()
+    while socket.sent[-1].get("more_body", True):
+        await anyio.lowlevel.checkpoint()
+    return blocks(socket.sent[-1]["body"])[-1]
+
+
 async def test_a_reader_that_stalls_is_ended_by_any_of_its_sessions(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         busy, quiet = await home.session(), await home.session()
-        reader, socket = ManyReader(home.hub, None, None, MANY), Socket()
-        with anyio.fail_after(10):
-            async with anyio.create_task_group() as group:
-                scope: dict[str, Any] = {"type": "http", "method": "GET"}
-                group.start_soon(EventStream(reader), scope, socket.receive, socket.send)
-                while len(socket.sent) < 2:
-                    await anyio.lowlevel.checkpoint()
-                fill(busy, 1)
-                await socket.is_writing.wait()
-                fill(busy, LAG_EVENTS + 1)
-                assert reader.writer.writing_since is not None
-                quiet.bus.drop_stalled(reader.writer.writing_since + STALL_S)
-                assert reader.writer.dropped_at is None
-                busy.bus.drop_stalled(reader.writer.writing_since + STALL_S)
-                socket.takes.set()
-                while socket.sent[-1].get("more_body", True):
-                    await anyio.lowlevel.checkpoint()
-                group.cancel_scope.cancel()
-        last = blocks(socket.sent[-1]["body"])[-1]
+        async with stalled(home, busy) as (reader, socket):
+            fill(busy, LAG_EVENTS + 1)
+            quiet.bus.drop_stalled(stalled_since(reader) + STALL_S)
+            assert reader.writer.dropped_at is None
+            home.hub.drop_stalled(stalled_since(reader) + STALL_S)
+            last = await until_ended(socket)
         assert last.json == {"type": "lagging", "behind": LAG_EVENTS + 1}
         assert not busy.bus.cursors | quiet.bus.cursors
 
 
-# --- places ---
-
-
-def test_the_cursor_is_bounded_and_forgets_the_session_that_ended_longest_ago() -> None:
-    places = Places(None)
-    for number in range(MAX_PLACES + 3):
-        places.put(f"s{number}", number)
-    places.ended("s0")
-    places.keep_within_bound({"s1", "s5"})
-    assert [places.get(f"s{number}") for number in range(7)] == [0, 1, None, None, None, 5, 6]
-    assert len(list(places)) == MAX_PLACES
-    assert str(Places(str(places))) == str(places)
-
-
-async def test_a_place_in_a_session_that_is_not_loaded_is_kept(tmp_path: Path) -> None:
+async def test_a_reader_that_stalls_does_not_keep_sessions_that_were_closed(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
-        reader = ManyReader(home.hub, None, f"{A}:12", MANY)
-        async with aclosing(reader.chunks()) as chunks:
-            assert await anext(chunks) == b": connected\n\nid: %s:12\n\n" % A.encode()
+        closed, other = await home.session(), await home.session()
+        async with stalled(home, other) as (reader, socket):
+            fill(closed, 3)
+            bus = weakref.ref(closed.bus)
+            await home.hub.close(closed, "test")
+            home.heard.clear()
+            del closed
+            home.hub.drop_stalled(stalled_since(reader) + CLOSED_STALL_S - 0.1)
+            assert reader.writer.dropped_at is None
+            home.hub.drop_stalled(stalled_since(reader) + CLOSED_STALL_S)
+            assert (await until_ended(socket)).event == "lagging"
+        assert bus() is None
+        assert not other.bus.cursors
+
+
+async def test_a_reader_that_stalls_costs_the_others_nothing(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session()
+        async with stalled(home, live), aclosing(ManyReader(home.hub, None, None, MANY).chunks()) as chunks:
+            await anext(chunks)
+            fill(live, 3)
+            assert len(events_of(blocks(await anext(chunks)), live.id)) == 3

@@ -6,6 +6,7 @@ those that a gap told of. With the place that it was told last it loses nothing,
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,7 +164,7 @@ async def connect(world: World, reader: Reader, view: View, *, to_the_end: bool 
         for _ in range(world.walk.randrange(8)):
             await world.act()
         with anyio.fail_after(10):
-            while to_the_end and (reader._due or any(strand.has_more for strand in reader._strands.values())):
+            while to_the_end and _has_more(reader):
                 await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     data = b"".join(received)
@@ -171,10 +172,17 @@ async def connect(world: World, reader: Reader, view: View, *, to_the_end: bool 
     return Connection(view, [parse_frame(block) for block in data[:cut].split(b"\n\n")[:-1]])
 
 
+def _has_more(reader: Reader) -> bool:
+    if isinstance(reader, ManyReader) and reader._must_look:
+        return True
+    return bool(reader._due) or reader._owes_place or any(strand.has_more for strand in reader._strands.values())
+
+
 def make(monkeypatch: pytest.MonkeyPatch, home: House, seed: int) -> World:
     print("seed", seed)
     walk = random.Random(seed)
     monkeypatch.setattr("server.live.Bus", lambda head: Bus(head, RING))
+    monkeypatch.setattr("server.many.PLACE_EVERY_S", walk.choice([0.0, 0.01]))
 
     async def in_pieces(app: App, session: str, seq: int, before: int) -> list[bytes]:
         await anyio.lowlevel.checkpoint()
@@ -246,6 +254,34 @@ async def test_a_reader_of_many_sessions_loses_nothing(
                 assert all(ends[live.id] >= world.last(live) for live in home.hub)
             if world.walk.random() < 0.2:
                 cursor = ",".join(f"{one}:{world.walk.choice([0, 3, 2_000_009])}" for one in read_places(cursor))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_a_cursor_that_names_one_of_many_sessions_loses_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("server.places.MAX_PLACES", 1)
+    async with house(tmp_path) as home:
+        world = make(monkeypatch, home, seed)
+        for _ in range(3):
+            await world.begin()
+        came: dict[str, set[Line]] = defaultdict(set)
+        cursor = ""
+        for number in range(CONNECTIONS):
+            if number == CONNECTIONS - 1:
+                for session in list(world.origins):
+                    await world.load_one(session)
+            view = View(is_of_many=True)
+            to_the_end = number in (0, CONNECTIONS - 1)
+            connection = await connect(world, ManyReader(home.hub, None, cursor, view), view, to_the_end=to_the_end)
+            for session in world.origins:
+                came[session].update(connection.of(session))
+            cursor = connection.place or cursor
+            assert cursor.startswith("@:")
+            if number < CONNECTIONS - 1:
+                await world.act()
+        for session in world.origins:
+            assert set(world.durable(session)) <= came[session]
 
 
 def starts_of(world: World, connection: Connection, cursor: str | None, there: set[str]) -> Mapping[str, int]:

@@ -343,6 +343,12 @@ async def test_what_was_said_is_exported_where_that_was_asked_for_without_known_
     assert json.loads(run["gen_ai.output.messages"]) == [
         {"role": "assistant", "parts": [{"type": "text", "content": "Done."}], "finish_reason": "end_turn"}
     ]
+    assert asked["gen_ai.input.messages"] == run["gen_ai.input.messages"]
+    [new] = json.loads(answered["gen_ai.input.messages"])
+    assert new == {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": "call-1", "response": wrote["gen_ai.tool.call.result"]}],
+    }
     written = {"file_path": "a.txt", "content": "key [redacted]"}
     assert json.loads(asked["gen_ai.output.messages"]) == [
         {

@@ -10,6 +10,7 @@ from agentcore.events import Gap, Lagging, ServerStopping, SessionClosed
 from agentcore_client.frames import Snapshot, StreamEvent, seq_of, session_of
 
 RESUME = "Last-Event-ID"
+MAX_PLACES = 1000  # what the server tells at most: with much more, it would refuse the head of the request
 
 
 class Position(Protocol):
@@ -84,13 +85,17 @@ class ManyCursor:
     """Where the reader of many sessions stands: the last handled number of each, `a:12,b:90` in one string.
 
     A snapshot moves nothing here: the events of a session that has come since begin before it. What the stream begins
-    with is told by its first place; cut before that, it begins again with all that the loaded sessions still have.
+    with is told by its first place; cut before that, it begins again with all that the loaded sessions still have. In
+    very many sessions the string leaves some out (and a time stands in front), which come again from the beginning of
+    their load: what was handled is remembered beside it, and dropped.
     """
 
     def __init__(self, text: str | None, *, is_named: bool) -> None:
         """`is_named`: of sessions that were named, so that it is over when all of them are closed."""
-        self._seqs = None if text is None else _read_places(text)
-        """None until something told us where we are: the stream then begins with new events."""
+        self._places = None if text is None else _read_places(text)
+        """What is sent back; None until something told us where we are: the stream then begins with new events."""
+        self._handled = dict(self._places or {})
+        """Last number of each session that was ever heard of."""
         self._is_named = is_named
         self._heads: dict[str, int] = {}
         """Last number of each session that is open, when it came to this connection."""
@@ -99,9 +104,9 @@ class ManyCursor:
 
     @property
     def text(self) -> str | None:
-        if self._seqs is None:
+        if self._places is None:
             return None
-        return ",".join(f"{session}:{seq}" for session, seq in self._seqs.items())
+        return ",".join(f"{session}:{seq}" for session, seq in self._places.items())
 
     @property
     def is_closed(self) -> bool:
@@ -112,37 +117,39 @@ class ManyCursor:
 
     def connected(self) -> None:
         self._heads, self._has_closed = {}, False
-        if self._seqs is None:
-            self._seqs = {}  # from now on a session that we do not know has come since
+        if self._places is None:
+            self._places = {}  # from now on a session that we do not know has come since
 
     def passed(self, place: str) -> None:
-        if place != self._told:  # a comment within a chunk repeats the last one, and we may be further by now
-            self._told, self._seqs = place, _read_places(place)
+        if place != self._told:  # a comment repeats the last one, and we may be further by now
+            self._told, self._places = place, _read_places(place)
+            self._handled.update(self._places)
 
     def arrived(self, event: StreamEvent) -> bool:
         session = session_of(event)
         if isinstance(event, Snapshot):
             self._heads[session] = event.last_seq
         seq = seq_of(event)
-        return not seq or seq > self._places.get(session, 0)
+        return not seq or seq > self._handled.get(session, 0)
 
     def handled(self, event: StreamEvent) -> None:
         session = session_of(event)
         match event:
             case Gap(reason="ahead", resumed_at=resumed_at):
-                self._places[session] = max(0, resumed_at - 1)
+                self._stand(session, max(0, resumed_at - 1))
             case _ if seq := seq_of(event):
-                self._places[session] = seq
+                self._stand(session, seq)
             case _:
                 pass
         if isinstance(event, SessionClosed) and event.seq > self._heads.get(session, event.seq):
             del self._heads[session]
             self._has_closed = True
 
-    @property
-    def _places(self) -> dict[str, int]:
-        assert self._seqs is not None, "nothing comes before the connection"
-        return self._seqs
+    def _stand(self, session: str, seq: int) -> None:
+        assert self._places is not None, "nothing comes before the connection"
+        self._handled[session] = seq
+        if session in self._places or len(self._places) < MAX_PLACES:
+            self._places[session] = seq
 
 
 def _read_places(text: str) -> dict[str, int]:

@@ -1,21 +1,23 @@
 """`agentcore selfcheck`: one check after the other, each with a server and folders of its own."""
 
+import logging
 import signal
-import tempfile
 from pathlib import Path
 from types import FrameType
 
 import anyio
 import httpx
-import platformdirs
 
 from agentcore_selfcheck.checks.approval import approval
 from agentcore_selfcheck.checks.borders import borders
 from agentcore_selfcheck.checks.confinement import confinement
 from agentcore_selfcheck.checks.flood import flood
 from agentcore_selfcheck.checks.replay import replay
+from agentcore_selfcheck.folders import own_folder
 from agentcore_selfcheck.showing import Board, Row
 from agentcore_selfcheck.verdicts import Broken, Check, Missing
+
+logger = logging.getLogger(__name__)
 
 LIMIT_S = 60.0
 """For one check."""
@@ -29,27 +31,19 @@ CHECKS = (
 
 
 def main() -> int:
-    """Try every promise; return 0 when all held, 1 when one is broken or could not be tried."""
+    """Try every promise; return 0 when all held, 1 when one is broken or could not be checked."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _interrupt)  # else a server of its own would be left behind
     board = Board(CHECKS)
-    with board.shown(), tempfile.TemporaryDirectory(prefix="selfcheck-", dir=_place()) as folder:
+    with board.shown(), own_folder() as folder:
         for number, row in enumerate(board.rows):
             with board.running(row):
-                anyio.run(_try, row, Path(folder).resolve() / str(number))
+                anyio.run(_try, row, folder / str(number))
     return 0 if all(row.verdict == "held" for row in board.rows) else 1
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
-
-
-def _place() -> Path:
-    """Not where the system keeps what is temporary: commands have such a folder of their own, and would find nothing of
-    what is put there for them to look for."""
-    place = platformdirs.user_cache_path("agentcore")
-    place.mkdir(parents=True, exist_ok=True)
-    return place
 
 
 async def _try(row: Row, folder: Path) -> None:
@@ -68,3 +62,6 @@ async def _try(row: Row, folder: Path) -> None:
         row.verdict, row.detail = "BROKEN", f"the server did not answer: {type(error).__name__} (at: {row.detail})"
     except TimeoutError:
         row.verdict, row.detail = "BROKEN", f"it was not done after {LIMIT_S:.0f} s (at: {row.detail})"
+    except Exception as error:  # whatever breaks in one check, the others are made and the table is printed
+        row.verdict, row.detail = "unclear", f"could not be checked: {error!r} (at: {row.detail})"
+        logger.exception("the check %r broke", row.check.promise)

@@ -61,10 +61,14 @@ class Server:
     async def start(self) -> None:
         home = self.folder / "home"
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        command = [sys.executable, "-P", "-m", "server.cli", "serve", "--port", "0", "--state-dir", str(self.state)]
+        python = [sys.executable, "-P", "-m"]
+        command = [*python, "server.cli", "serve", "--port", "0", "--state-dir", str(self.state)]
         with (self.folder / "stderr").open("ab") as stderr:
             process = await anyio.open_process(
-                [*command, "--model", f"scripted/{self.folder / 'story.json'}", *self.arguments],
+                [
+                    *(*python, "agentcore_selfcheck.leash"),  # it ends with us, whatever ends us
+                    *(*command, "--model", f"scripted/{self.folder / 'story.json'}", *self.arguments),
+                ],
                 cwd=self.work,
                 env=inherited | {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")},
                 stderr=stderr,
@@ -86,9 +90,9 @@ class Server:
 
     async def kill(self) -> None:
         """SIGKILL: it can do nothing about it."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.aclose()
+        if self._process is not None:
+            await self._process.aclose()  # lets go of the leash
+            self._process = None
 
     async def restart(self) -> None:
         await self.kill()

@@ -13,34 +13,35 @@ from rich.text import Text
 
 from agentcore_selfcheck.verdicts import Check
 
-_STYLES = {"held": "green", "BROKEN": "bold red", "not tried": "yellow", "": "dim"}
+_STYLES = {"held": "green", "BROKEN": "bold red", "not tried": "yellow", "unclear": "yellow", "": "dim"}
 
 
 @dataclass
 class Row:
     check: Check
     verdict: str = ""
-    """held, BROKEN, not tried; empty while it is open."""
+    """held, BROKEN, not tried, unclear (the check itself broke); empty while it is open."""
     detail: str = ""
     seconds: float | None = None
     is_running: bool = False
 
 
 class Board:
-    """A table that is alive on a terminal; elsewhere one line for each check as it ends."""
+    """A table that is alive on a terminal; where nothing can be moved about, one line for each check as it ends."""
 
-    def __init__(self, checks: Sequence[Check], console: Console | None = None) -> None:
+    def __init__(self, checks: Sequence[Check]) -> None:
         self.rows = [Row(check) for check in checks]
-        self._console = console or Console(stderr=False)
-        self._live: Live | None = None
+        self._console = Console()
+        # asked of the file itself: FORCE_COLOR makes a terminal of everything
+        self._is_alive = self._console.file.isatty() and not self._console.is_dumb_terminal
         self._spinner = Spinner("dots")
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        if not self._console.is_terminal:
+        if not self._is_alive:
             yield
             return
-        with Live(get_renderable=self._table, console=self._console, refresh_per_second=10) as self._live:
+        with Live(get_renderable=self._table, console=self._console, refresh_per_second=10):
             yield
 
     @contextmanager
@@ -50,8 +51,8 @@ class Board:
             yield
         finally:
             row.is_running, row.seconds = False, time.monotonic() - began
-            if not self._console.is_terminal:
-                self._console.print(_line(row), highlight=False, soft_wrap=True)
+            if not self._is_alive:
+                self._console.out(_line(row), highlight=False)
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0))
