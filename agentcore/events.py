@@ -437,7 +437,10 @@ class Notice(Event):
     `budget_warning` (a limit of the budget is nearly reached), `command_not_covered` (what a command changed cannot be
     undone), `compaction_blocked` (a hook wants the context to stay as it is), `compaction_failed` (the run goes on
     uncompacted), `cut_at_max_tokens` (the answer reached its limit of tokens), `files_left_out` (the oldest pictures
-    and documents are no longer shown to the model), `guard_found` (personal data or secrets were kept from the model),
+    and documents are no longer shown to the model), `git_not_all_seen` (a project has more folders than are looked at
+    for what commands planted), `git_would_run` (a command left a git repository whose settings or hooks name programs:
+    they run outside of the sandbox when somebody uses git there), `guard_found` (personal data or secrets were kept
+    from the model),
     `hook_failed` (a hook failed, was late or printed what means nothing, and decided nothing), `hook_message` (what a
     hook tells the user), `hook_stopped` (a hook ended the run), `instructions_ignored` (an instruction file, an import,
     a skill or an agent is left out or cut), `journal_repaired` (a torn last line was cut off),

@@ -94,7 +94,8 @@ class Checked:
     """Why they are not known yet, as a sentence; empty when they are."""
 
 
-LanguageServing: TypeAlias = Literal["starting", "ready", "restarting", "stopped", "failed", "missing"]
+LanguageServing: TypeAlias = Literal["starting", "ready", "silent", "restarting", "stopped", "failed", "missing"]
+"""`silent`: it runs, but said nothing for so long that changes no longer wait for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ ENCODING = "utf-8" if "utf-8" in TRAITS else "utf-16"
 texts: dict[str, str] = {}
 versions: dict[str, int] = {}
 waiting: dict[str, Any] = {}
+AWAKE = Path(f"{LOG}.wake")
+"""While it is not there, a server that hangs does nothing."""
 
 
 def say(message: dict[str, Any]) -> None:
@@ -86,7 +88,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
         while True:
             receive()
     if "child" in TRAITS:
-        subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, "STARTED_BY": LOG})
     if "progress" in TRAITS:
         say({"method": "$/progress", "params": {"token": "index", "value": {"kind": "begin"}}})
     names = "definition references hover documentSymbol workspaceSymbol rename codeAction"
@@ -121,6 +123,8 @@ def answer(method: str, params: dict[str, Any]) -> Any:
         case "workspace/symbol":
             return [{"name": params["query"], "kind": 5, "location": {"uri": uri_of("a.fake"), "range": None}}]
         case "textDocument/diagnostic":
+            if "hang-when-asked" in TRAITS:
+                hang()
             if "unchanged" in TRAITS and params.get("previousResultId") == "r1":
                 return {"kind": "unchanged", "resultId": "r1"}
             return {"kind": "full", "items": diagnostics(uri), "resultId": "r1"}
@@ -173,6 +177,11 @@ def hover(params: dict[str, Any]) -> Any:
     return {"contents": [{"language": "fake", "value": f"{position['line']}:{position['character']}"}, "words"]}
 
 
+def hang() -> None:
+    while not AWAKE.exists():
+        time.sleep(0.01)
+
+
 def ask(method: str, params: dict[str, Any]) -> None:
     """Ask the client; its answer is the next thing that it says."""
     say({"id": f"ask-{method}", "method": method, "params": params})
@@ -185,7 +194,11 @@ def told(method: str, params: dict[str, Any]) -> None:
         case "initialized" if "pull-later" in TRAITS:
             one = {"id": "d1", "method": "textDocument/diagnostic", "registerOptions": {"identifier": "fake"}}
             ask("client/registerCapability", {"registrations": [one]})
+        case "textDocument/didOpen" if "die-when-opened" in TRAITS:
+            os._exit(3)
         case "textDocument/didOpen":
+            if "hang-when-opened" in TRAITS and "ready" not in document["uri"]:
+                hang()
             texts[document["uri"]], versions[document["uri"]] = document["text"], document["version"]
             publish(document["uri"])
         case "textDocument/didChange":
@@ -214,6 +227,8 @@ def main() -> None:
             result = answer(method, params)
             if not waiting.pop("hover", False):
                 say({"id": message["id"], "result": result})
+    if "stays" in TRAITS:  # whatever becomes of who started it
+        time.sleep(1000)
 
 
 if __name__ == "__main__":

@@ -145,6 +145,8 @@ class BackgroundTasks:
         if outcome is None:
             self._end(task_id, "stopped", await self._last_words(task_id))
         else:
+            for event in outcome.events:
+                self._log.say_last(event)
             self._end(task_id, "failed" if outcome.is_error else "completed", outcome.output)
 
     async def _outcome_of(self, task_id: str, work: TaskWork) -> Outcome:

@@ -6,7 +6,7 @@ nothing at all before `serve` runs. Promise: when `serve` is left, no server and
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -30,7 +30,7 @@ from agentcore.log_ids import logging_for
 from agentcore.lsp import questions
 from agentcore.lsp.known import merged, root_of
 from agentcore.lsp.server import START_S, LanguageServer
-from agentcore.lsp.supervisor import Supervisor
+from agentcore.lsp.supervisor import AT_WORK, Supervisor
 from agentcore.ports.clock import Clock
 from agentcore.ports.tools import ToolError
 
@@ -46,7 +46,7 @@ MAX_KEPT = 50
 """States of servers that are over, for `/v1/info`."""
 AFTER_CHANGE_S = 3.0
 LOADING_S = 15.0
-"""What a change waits for its diagnostics; the second while the server loads, once."""
+"""What a change waits for its diagnostics at most; the second while the server loads, once."""
 
 
 class LanguageServers:
@@ -186,22 +186,41 @@ class LanguageServers:
             supervisor = await self._supervisor(file)
         except ToolError:  # too many, or none here: no matter of the change
             return None
-        if supervisor.state not in ("starting", "ready"):
+        if supervisor.state not in AT_WORK:
             return None
-        return await self._checked(supervisor, file)
+        if supervisor.silence.is_long:
+            await _tell(supervisor, file)
+            return None
+        return await _checked(supervisor, file)
 
-    async def _checked(self, supervisor: Supervisor, file: CodeFile) -> Checked | None:
-        is_loading = supervisor.server is None or supervisor.server.is_loading
-        patience_s = LOADING_S if is_loading and not supervisor.was_waited_for else AFTER_CHANGE_S
-        try:
-            with anyio.move_on_after(patience_s):
-                async with supervisor.borrowed(patience_s) as server:
-                    return await _look(server, file)
-        except ToolError as error:
-            log.debug("no diagnostics: %s", error)
-            return None
-        supervisor.was_waited_for = True
-        return Checked(pending=f"{supervisor.setup.server} has not looked at it within {patience_s:g} s")
+
+async def _checked(supervisor: Supervisor, file: CodeFile) -> Checked | None:
+    """What is wrong with a file, or why that is not known in time: None where it is no matter of the change."""
+    is_loading = supervisor.server is None or supervisor.server.is_loading
+    patience_s = LOADING_S if is_loading and not supervisor.was_waited_for else AFTER_CHANGE_S
+    begun = supervisor.silence.now()
+    try:
+        with anyio.move_on_after(patience_s):
+            async with supervisor.borrowed(START_S, is_patient=False) as server:
+                return await _look(server, file)
+    except ToolError as error:
+        log.debug("no diagnostics: %s", error)
+        is_down = supervisor.server is None and supervisor.state not in ("missing", "stopped")
+        return Checked(pending=supervisor.error or str(error)) if is_down else None
+    supervisor.was_waited_for = True
+    waited = f"{supervisor.setup.server} has not looked at it within {patience_s:g} s"
+    if supervisor.silence.note_wait(begun):
+        waited += " and says nothing: changes wait for it no more until it does"
+    return Checked(pending=waited)
+
+
+async def _tell(supervisor: Supervisor, file: CodeFile) -> None:
+    """Show a change to a server that nobody waits for; it may say something of it."""
+    server = supervisor.server
+    if server is not None:
+        with suppress(ToolError):
+            await server.show(file)
+            server.saved(file.real)
 
 
 async def _look(server: LanguageServer, file: CodeFile) -> Checked:

@@ -22,6 +22,7 @@ from agentcore.lsp.positions import UNIT_SIZES
 from agentcore.lsp.reading import MAX_FILE_CHARS, read_files
 from agentcore.lsp.registrations import Capabilities
 from agentcore.lsp.rpc import CONTENT_MODIFIED, SERVER_CANCELLED, Connection, Gone, NoAnswer, RpcError, Unknown
+from agentcore.lsp.silence import Silence
 from agentcore.lsp.words import client_capabilities
 from agentcore.ports.tools import ToolError
 
@@ -47,7 +48,15 @@ class StartFailed(Exception):
 
 
 class LanguageServer:
-    def __init__(self, setup: LanguageSetup, root: Path, process: ServerProcess, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        setup: LanguageSetup,
+        root: Path,
+        process: ServerProcess,
+        settings: Mapping[str, Any],
+        silence: Silence,
+    ) -> None:
+        """`silence` ends with each word of the server."""
         self.setup = setup
         self.root = root
         self.capabilities = Capabilities()
@@ -60,6 +69,7 @@ class LanguageServer:
         self._broken = anyio.Event()
         self._reason = ""
         self._silent = 0
+        self._silence = silence
         self._was_heard = False
 
     # --- life ---
@@ -70,6 +80,7 @@ class LanguageServer:
 
         def take(chunk: bytes) -> None:
             self._silent = 0
+            self._silence.end()
             for body in frames.feed(chunk):
                 self._connection.take(body)
 

@@ -16,6 +16,7 @@ from agentcore.languages import LanguageServing, LanguageSetup, LanguageState
 from agentcore.lsp.known import Missing, options_of, program_of, settings_of
 from agentcore.lsp.pipes import spawned
 from agentcore.lsp.server import LanguageServer, StartFailed
+from agentcore.lsp.silence import Silence
 from agentcore.ports.clock import Clock
 from agentcore.ports.tools import ToolError
 
@@ -27,6 +28,7 @@ RAN_WELL_S = 600.0
 BACKOFF_S = (1.0, 5.0, 20.0)
 """Before each start after a crash."""
 
+AT_WORK: frozenset[LanguageServing] = frozenset({"starting", "ready"})
 OVER: frozenset[LanguageServing] = frozenset({"stopped", "failed", "missing"})
 """Its task has ended, or is about to."""
 
@@ -44,6 +46,8 @@ class Supervisor:
         self.over_at = 0.0
         self.was_waited_for = False
         """Somebody gave it the long time for loading once; nobody does that again."""
+        self.silence = Silence()
+        """While it is long, no change waits."""
         self._environ = environ
         self._clock = clock
         self._server: LanguageServer | None = None
@@ -67,25 +71,31 @@ class Supervisor:
         return None if self._server is None or self._server.is_broken else self._server
 
     def shown(self) -> LanguageState:
-        return LanguageState(self.setup.language, self.setup.server, self.state, self.error)
+        language, server = self.setup.language, self.setup.server
+        if self.state in AT_WORK and self.silence.is_long:
+            return LanguageState(language, server, "silent", f"{server} said nothing while two changes waited for it")
+        return LanguageState(language, server, self.state, self.error)
 
     def stop(self) -> None:
         """Let its task end; returns at once."""
         self._stopping.set()
 
     @asynccontextmanager
-    async def borrowed(self, timeout_s: float) -> AsyncIterator[LanguageServer]:
-        """Wait until the server is ready and keep it from being stopped as idle. Raises: ToolError."""
+    async def borrowed(self, timeout_s: float, *, is_patient: bool = True) -> AsyncIterator[LanguageServer]:
+        """Wait until the server is ready and keep it from being stopped as idle.
+
+        `is_patient`: also while it is started anew after a failure. Raises: ToolError.
+        """
         self.users += 1
         try:
-            yield await self._ready(timeout_s)
+            yield await self._ready(timeout_s, is_patient=is_patient)
         finally:
             self.users -= 1
             self.last_used = self._clock.monotonic()
 
-    async def _ready(self, timeout_s: float) -> LanguageServer:
+    async def _ready(self, timeout_s: float, *, is_patient: bool) -> LanguageServer:
         with anyio.move_on_after(timeout_s):
-            while self.server is None and not self.is_over:
+            while self.server is None and not self.is_over and (is_patient or self.state != "restarting"):
                 await self._changed.wait()
         if self.server is not None:
             return self.server
@@ -136,7 +146,7 @@ class Supervisor:
         environ = {**self._environ, **self.setup.environ}
         try:
             async with spawned(argv, self.root, environ) as process:
-                server = LanguageServer(self.setup, self.root, process, settings)
+                server = LanguageServer(self.setup, self.root, process, settings, self.silence)
                 reason = await self._attended(server, options)
                 if words := process.last_words():
                     log.debug("last words of %s: %s", self.setup.server, words)

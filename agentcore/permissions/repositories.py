@@ -5,14 +5,19 @@ A configuration is plain when each of its keys is one that is known to name noth
 an archive may hold any; one that was cloned holds what git itself wrote.
 """
 
+import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentcore.folders import read_regular
+
 MAX_CONFIG_BYTES = 100_000
 MAX_INDEX_BYTES = 50_000_000
+MAX_POINTER_BYTES = 1 << 20
+"""As git has it."""
+POINTER = b"gitdir: "
 _LINK = b"\0\0\xe0\0"
 """The mode of a repository inside the tree, as the index has it: git looks into that one's configuration too."""
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
@@ -89,11 +94,16 @@ def is_plain(repository: Repository) -> bool:
 
 
 def _settings(file: Path) -> Iterator[tuple[str, str]]:
-    """The keys of a configuration in lower case, with their values; an empty key for what cannot be read simply."""
+    """As `settings_in`, of a file."""
     data = _bytes_of(file, MAX_CONFIG_BYTES)
     if data is None:
         yield "", ""
         return
+    yield from settings_in(data)
+
+
+def settings_in(data: bytes) -> Iterator[tuple[str, str]]:
+    """The keys of a configuration in lower case, with their values; an empty key for what cannot be read simply."""
     section = ""
     for line in data.decode(errors="replace").removeprefix("\ufeff").split("\n"):
         text = line.strip()
@@ -110,25 +120,36 @@ def _settings(file: Path) -> Iterator[tuple[str, str]]:
 def _bytes_of(file: Path, limit: int) -> bytes | None:
     """Nothing for a file that is not there; None for one that cannot be read whole."""
     try:
-        with file.open("rb") as stream:
-            data = stream.read(limit + 1)
+        return read_regular(file, limit)
     except FileNotFoundError:
         return b""
-    except OSError:
+    except (OSError, ValueError):
         return None
-    return data if len(data) <= limit else None
 
 
 def _linked(place: Path) -> Path | None:
-    """Where `gitdir: …` of a `.git` that is a file leads."""
-    with suppress(OSError, ValueError):
-        text = place.read_text()[:5000]
-        if text.startswith("gitdir:"):
-            return (place.parent / text.removeprefix("gitdir:").strip()).resolve()
-    return None
+    """Where `gitdir: …` of a `.git` that is a file leads; itself where that is not known, so that it holds nothing."""
+    try:
+        text = read_regular(place, MAX_POINTER_BYTES)
+        return _path_in(place.parent, text.removeprefix(POINTER)) if text.startswith(POINTER) else None
+    except (OSError, ValueError, RuntimeError):
+        return place
 
 
 def _shared(git_dir: Path) -> Path:
-    with suppress(OSError, ValueError):
-        return (git_dir / (git_dir / "commondir").read_text()[:5000].strip()).resolve()
-    return git_dir
+    """Where `commondir` leads; itself where that is not known, so that it holds nothing."""
+    place = git_dir / "commondir"
+    try:
+        return _path_in(git_dir, read_regular(place, MAX_POINTER_BYTES))
+    except (FileNotFoundError, NotADirectoryError):
+        return git_dir
+    except (OSError, ValueError, RuntimeError):
+        return place
+
+
+def _path_in(folder: Path, text: bytes) -> Path:
+    """As git reads it: line ends do not count, all else does, whatever its encoding.
+
+    Raises: ValueError, RuntimeError for a loop of links.
+    """
+    return (folder / os.fsdecode(text.rstrip(b"\r\n"))).resolve()

@@ -27,7 +27,8 @@ class TaskRoom:
 
 TaskWork: TypeAlias = Callable[[TaskRoom], Awaitable[Outcome]]
 """What a background task does. Cancellation must end all that it started. ToolError is a failed outcome; `is_error`
-makes the task `failed`. The output is what the model is told when it ends, so it should be short or to the point."""
+makes the task `failed`; its events are told before its end. The output is what the model is told when it ends, so it
+should be short or to the point."""
 
 
 @dataclass(frozen=True, slots=True)

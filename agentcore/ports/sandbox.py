@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from agentcore.events import Notice
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxProfile:
@@ -59,6 +61,11 @@ class Sandbox(Protocol):
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], profile: SandboxProfile
     ) -> AbstractAsyncContextManager[Boxed]:
         """Confine one command, which has ended before this is left. Only where it works. Raises: OSError."""
+        ...
+
+    def look_back(self, profile: SandboxProfile) -> list[Notice]:
+        """What commands left in the project that would run outside of the sandbox, as far as it was not told yet. The
+        first look, before a command of the profile's roots, is what it is measured by. Blocking."""
         ...
 
     def why_failed(self, printed: str, profile: SandboxProfile) -> str | None:

@@ -15,7 +15,6 @@ import anyio
 from anyio import to_thread
 
 from agentcore.ports.sandbox import Boxed, SandboxProfile
-from agentcore.sandbox.looking import look
 from agentcore.sandbox.mounts import ROOT, Kind, Mount, Places, arrange
 from agentcore.sandbox.probed import Probed
 from agentcore.sandbox.proxy import PORT, Proxy, proxy_variables, serving
@@ -61,7 +60,7 @@ class Bubblewrap(Probed):
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], profile: SandboxProfile
     ) -> AsyncIterator[Boxed]:
         """Raises: OSError."""
-        found = await to_thread.run_sync(look, profile, cwd)
+        found = await to_thread.run_sync(self._look, profile, cwd)
         proxy = Proxy(profile.domains) if profile.domains and not profile.has_network else None
         with self._loaded() as filter_fd, _pipe() as (told, tells):
             line = self._line(found.places, cwd, filter_fd, has_network=profile.has_network)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from agentcore.events import Notice
 from agentcore.ports.sandbox import Boxed, Sandbox, SandboxProfile
 from agentcore.sandbox.bubblewrap import Bubblewrap
 from agentcore.sandbox.seatbelt import Seatbelt
@@ -26,6 +27,9 @@ class NoSandbox:
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], profile: SandboxProfile
     ) -> AbstractAsyncContextManager[Boxed]:
         raise OSError("commands cannot be confined here")
+
+    def look_back(self, profile: SandboxProfile) -> list[Notice]:
+        return []
 
     def why_failed(self, printed: str, profile: SandboxProfile) -> str | None:
         return None

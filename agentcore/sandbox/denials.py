@@ -6,7 +6,7 @@ from agentcore.ports.sandbox import SandboxProfile
 
 TAIL_CHARS = 4000
 """A command says last why it failed."""
-_DISK = re.compile(r"Read-only file system|\bEROFS\b", re.IGNORECASE)
+_DISK = re.compile(r"Read-only file system|\bEROFS\b|Device or resource busy|\bEBUSY\b", re.IGNORECASE)
 _RIGHTS = re.compile(r"Operation not permitted|\bEPERM\b|Permission denied|\bEACCES\b", re.IGNORECASE)
 _NETWORK = re.compile(
     r"Network is unreachable|\bENETUNREACH\b|Could not resolve|Temporary failure in name resolution|\bEAI_AGAIN\b"

@@ -11,7 +11,7 @@ from pathlib import Path
 from agentcore.permissions.protected import CONFIGURED, FILES, FOLDERS
 from agentcore.ports.sandbox import SandboxProfile
 from agentcore.sandbox.mounts import Places
-from agentcore.sandbox.worktrees import linked_state
+from agentcore.sandbox.worktrees import linked_state, subagents_trees
 
 _GIT = ("commondir", "config", "config.worktree", "gitdir", "hooks", "info", "modules", "worktrees")
 """What in a `.git` makes git run something, or look for its settings elsewhere. The rest a commit has to write."""
@@ -37,13 +37,16 @@ class Found:
     watched: tuple[Watched, ...]
 
 
-def look(profile: SandboxProfile, cwd: Path) -> Found:
-    """Find what is there. A root that is missing is left out."""
+def look(profile: SandboxProfile, cwd: Path, held: tuple[Path, ...] = ()) -> Found:
+    """Find what is there. A root that is missing is left out; `held` is what else must not be changed, and is there."""
     given = tuple(root for root in profile.writable if root.is_dir())
-    folders = tuple(dict.fromkeys((*given, *_up_to_root(cwd, given))))
-    linked = tuple(state for folder in folders for state in linked_state(folder))
-    roots = (*given, *linked)
-    protected, watched = list[Path](), list[Watched]()
+    above = tuple(dict.fromkeys((*given, *_up_to_root(cwd, given))))
+    linked = tuple(state for folder in above for state in linked_state(folder))
+    apart = {tree: own for folder in above for tree, own in subagents_trees(folder, (*given, *linked))}
+    folders = tuple(dict.fromkeys((*above, *apart)))
+    linked = tuple(dict.fromkeys((*linked, *apart.values())))
+    roots = tuple(dict.fromkeys((*given, *apart, *linked)))
+    protected, watched = list[Path](held), list[Watched]()
     for path in dict.fromkeys((*_protected(folders), *(state / name for state in linked for name in _GIT))):
         _sort(path, protected, watched)
     hidden = [path for path in profile.hidden if os.path.lexists(path)]
@@ -87,7 +90,7 @@ def _sort(path: Path, protected: list[Path], watched: list[Watched]) -> None:
     if not stat.S_ISLNK(mode):
         protected.append(path)
         return
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # RuntimeError: a loop of links, before 3.13
         watched.append(Watched(path, str(path.readlink())))
         protected.append(path.resolve(strict=True))  # what it leads to
 

@@ -57,15 +57,21 @@ def arrange(places: Places) -> tuple[Mount, ...]:
     covered |= folders | dict.fromkeys(places.hidden_files, Kind.NO_FILE)
     around = laid | folders | seen
     covered = {path: kind for path, kind in covered.items() if _is_seen(path, around)}
-    pins = {pin: project for path in covered for pin in _between(path, places.writable) if not _is_below(pin, seen)}
+    between = {pin for path in covered for pin in _between(path, places.writable) if not _is_below(pin, seen)}
+    standing = laid | covered
+    pins = {pin: project for pin in between if standing[_nearest(pin, standing)] is project}  # others cannot be moved
     laid = pins | laid | covered | seen
     return tuple(Mount(path, laid[path]) for path in sorted(laid, key=lambda path: (len(path.parts), path)))
 
 
 def _is_seen(path: Path, around: Mapping[Path, Kind]) -> bool:
     """Whether there would be anything at a place if nothing covered it."""
-    nearest = next((parent for parent in path.parents if parent in around), ROOT)
-    return around[nearest] not in (Kind.PRIVATE, Kind.NO_FOLDER)
+    return around[_nearest(path, around)] not in (Kind.PRIVATE, Kind.NO_FOLDER)
+
+
+def _nearest(path: Path, places: Mapping[Path, Kind]) -> Path:
+    """The nearest of the places above a path."""
+    return next((parent for parent in path.parents if parent in places), ROOT)
 
 
 def _is_below(path: Path, folders: Iterable[Path]) -> bool:

@@ -15,7 +15,6 @@ import anyio
 from anyio import to_thread
 
 from agentcore.ports.sandbox import Boxed, SandboxProfile
-from agentcore.sandbox.looking import look
 from agentcore.sandbox.mounts import Places
 from agentcore.sandbox.probed import Probed
 from agentcore.sandbox.setting_aside import set_aside
@@ -44,7 +43,7 @@ class Seatbelt(Probed):
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], profile: SandboxProfile
     ) -> AsyncIterator[Boxed]:
         """Raises: OSError."""
-        found = await to_thread.run_sync(look, profile, cwd)
+        found = await to_thread.run_sync(self._look, profile, cwd)
         temporary = await to_thread.run_sync(Path(environ.get("TMPDIR", "/tmp")).resolve)  # noqa: S108 - none is private
         text = written(found.places, temporary, has_network=profile.has_network)
         boxed = Boxed((PROGRAM, "-p", text, *argv), environ)
@@ -73,6 +72,8 @@ def written(places: Places, temporary: Path, *, has_network: bool) -> str:
     writable = (temporary,) if places.is_read_only else (*places.writable, temporary)
     lines.append(f"(allow file-write*{_below(writable)})")
     lines += _rule("deny file-write*", _below(places.protected))
+    lines += _rule("allow file-write*", _below(_inside_of(writable, places.protected)))
+    lines += _rule("deny file-write*", _below(_inside_of(places.protected, _inside_of(writable, places.protected))))
     hidden = (*places.hidden_folders, *places.hidden_files)
     held = (*places.protected, *hidden)
     above = {parent for path in held for parent in path.parents if _is_inside(parent, places.writable)}
@@ -95,6 +96,10 @@ def _below(paths: Iterable[Path]) -> str:
 
 def _is_inside(path: Path, roots: Iterable[Path]) -> bool:
     return any(path != root and path.is_relative_to(root) for root in roots)
+
+
+def _inside_of(paths: Iterable[Path], folders: Sequence[Path]) -> tuple[Path, ...]:
+    return tuple(path for path in paths if _is_inside(path, folders))
 
 
 def _quoted(path: Path) -> str:

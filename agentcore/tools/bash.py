@@ -4,7 +4,7 @@ In the background the call is over at once: the command goes on as a task of the
 undone, since it ends in another run than it began in."""
 
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -150,11 +150,13 @@ async def run_command(
     finally:
         output.close()
     printed = output.kept.text()
-    events = tuple(coverage.notices)
+    left = [] if box is None else await box.look_back()
+    events = (*coverage.notices, *left)
     if ending is None:
         told = f"timed out after {timeout_ms} ms and was ended"
-        return Outcome(_with_ending(printed, told, *boxed.remarks), is_error=True, events=events)
-    return Outcome(_with_ending(printed, ending, *_remarks(box, boxed, printed, ending)), events=events)
+        return Outcome(_with_ending(printed, told, *boxed.remarks, *_warnings(left)), is_error=True, events=events)
+    remarks = (*_remarks(box, boxed, printed, ending), *_warnings(left))
+    return Outcome(_with_ending(printed, ending, *remarks), events=events)
 
 
 async def run_task(command: Command, timeout_ms: int | None, task: TaskRoom, box: Box | None) -> Outcome:
@@ -176,7 +178,9 @@ async def run_task(command: Command, timeout_ms: int | None, task: TaskRoom, box
     is_late = limit.cancelled_caught
     ending = f"timed out after {timeout_ms} ms and was ended" if is_late else _told(child.exit_code)
     printed = kept.text()
-    return Outcome(_with_ending(printed, ending, *_remarks(box, boxed, printed, ending)), is_error=ending != SUCCESS)
+    left = [] if box is None else await box.look_back()
+    remarks = (*_remarks(box, boxed, printed, ending), *_warnings(left))
+    return Outcome(_with_ending(printed, ending, *remarks), is_error=ending != SUCCESS, events=tuple(left))
 
 
 @contextmanager
@@ -194,6 +198,11 @@ def _startable() -> Iterator[None]:
 def _remarks(box: Box | None, boxed: Boxed, printed: str, ending: str) -> list[str]:
     words = None if box is None else box.words(printed, has_failed=ending != SUCCESS)
     return boxed.remarks if words is None else [*boxed.remarks, words]
+
+
+def _warnings(notices: Iterable[Notice]) -> list[str]:
+    """What of them the model is told."""
+    return [notice.text for notice in notices if notice.level == "warning"]
 
 
 def _kept(checkpoints: Checkpoints | None) -> AbstractAsyncContextManager[Coverage]:

@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from agentcore.events import Mode
+from anyio import to_thread
+
+from agentcore.events import Mode, Notice
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports.sandbox import Boxed, Sandbox, SandboxProfile
 from agentcore.processes import Command
@@ -59,6 +61,10 @@ class Box:
                 replace(command, argv=boxed.argv, environ=boxed.environ, keep_fds=boxed.keep_fds, is_boxed=True),
                 boxed,
             )
+
+    async def look_back(self) -> list[Notice]:
+        """What is to be told of what commands left behind."""
+        return await to_thread.run_sync(self.sandbox.look_back, self.profile)
 
     def words(self, printed: str, *, has_failed: bool) -> str | None:
         """What to say of a failure that looks like the sandbox's doing."""

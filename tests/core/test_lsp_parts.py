@@ -28,6 +28,7 @@ from agentcore.lsp.positions import Lines, wire_position
 from agentcore.lsp.registrations import Capabilities
 from agentcore.lsp.rpc import Connection, Unknown
 from agentcore.lsp.server import LanguageServer
+from agentcore.lsp.silence import MAX_WAITS, Silence
 
 SETUPS = {setup.language: setup for setup in KNOWN}
 PYTHON, TYPESCRIPT = SETUPS["python"], SETUPS["typescript"]
@@ -299,7 +300,7 @@ def test_nothing_that_a_server_asks_or_tells_breaks_it(seed: int) -> None:
     walk = random.Random(seed)
     sent: list[bytes] = []
     process = cast(ServerProcess, SimpleNamespace(send=sent.append))
-    server = LanguageServer(PYTHON, Path("/"), process, settings_of(PYTHON, Path("/")))
+    server = LanguageServer(PYTHON, Path("/"), process, settings_of(PYTHON, Path("/")), Silence())
     for number in range(200):
         params = noise(walk)
         message = {"jsonrpc": "2.0", "method": walk.choice(METHODS), "params": params}
@@ -327,3 +328,24 @@ def test_no_message_breaks_the_connection(seed: int) -> None:
     connection.take(b"[" * 100_000)
     connection.take(b'{"id": 1, "method": "known", "params": [1]}')
     assert sent[-1].endswith(b'{"jsonrpc":"2.0","id":1,"result":[1]}')
+
+
+# --- silence ---
+
+
+def test_a_wait_in_which_the_server_spoke_is_no_silence() -> None:
+    silence = Silence()
+    for _ in range(MAX_WAITS + 1):
+        begun = silence.now()
+        silence.end()
+        assert not silence.note_wait(begun)
+    assert not silence.note_wait(silence.now())
+    assert not silence.is_long
+
+
+def test_a_silence_is_long_after_some_waits_and_that_is_said_once() -> None:
+    silence = Silence()
+    assert [silence.note_wait(silence.now()) for _ in range(4)] == [False, True, False, False]
+    assert silence.is_long
+    silence.end()
+    assert not silence.is_long

@@ -78,6 +78,10 @@ class Bench:
     def starts(self) -> int:
         return len(self.sent("initialize"))
 
+    def wake(self) -> None:
+        """Let a server go on that hangs."""
+        Path(f"{self.log}.wake").touch()
+
     def processes(self) -> list[int]:
         """The pids of all that carries a mark of this process and works for this bench; without zombies."""
         found = []
@@ -217,11 +221,66 @@ async def test_a_slow_server_gets_the_long_time_once_and_then_the_short_one(
     monkeypatch.setattr(room_module, "AFTER_CHANGE_S", 0.1)
     async with Bench(tmp_path, "hang-at-start").open() as bench:
         name = Path(sys.executable).name
-        for waited in ("0.3", "0.1", "0.1"):
+        for waited in ("0.3 s", "0.1 s and says nothing: changes wait for it no more until it does"):
             checked = await bench.room.after_change(bench.file())
-            assert checked == Checked(pending=f"{name} has not looked at it within {waited} s")
+            assert checked == Checked(pending=f"{name} has not looked at it within {waited}")
         assert bench.room._supervisors[("fake", bench.root)].was_waited_for
         assert bench.starts == 1
+
+
+async def test_a_change_waits_no_longer_than_for_the_first_failure_of_its_server(tmp_path: Path) -> None:
+    async with Bench(tmp_path, "die-at-start").open() as bench:
+        name = Path(sys.executable).name
+        why = f"The language server {name} does not run: it ended"
+        assert await bench.room.after_change(bench.file()) == Checked(pending=why)
+        assert bench.room.states() == [LanguageState("fake", name, "restarting", why)]
+        assert await bench.room.after_change(bench.file()) is None  # said once; what is not there is not waited for
+
+
+async def test_a_change_is_told_of_a_server_that_breaks_while_it_looks(tmp_path: Path) -> None:
+    async with Bench(tmp_path, "die-when-opened").open() as bench:
+        name = Path(sys.executable).name
+        checked = await bench.room.after_change(bench.file())
+        assert checked == Checked(pending=f"{name} is being started anew: try again in a moment")
+
+
+@pytest.mark.parametrize("trait", ["hang-when-opened", "hang-when-asked"])
+async def test_a_server_that_was_silent_twice_is_waited_for_no_more_until_it_says_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None, trait: str
+) -> None:
+    monkeypatch.setattr(room_module, "LOADING_S", 0.3)
+    monkeypatch.setattr(room_module, "AFTER_CHANGE_S", 0.1)
+    async with Bench(tmp_path, trait, "pull" if trait == "hang-when-asked" else "push").open() as bench:
+        name = Path(sys.executable).name
+        room = bench.room
+        await room.symbols(bench.file("ready.fake", "name"))  # it runs, and what it says of that is heard
+        first, second = await room.after_change(bench.file()), await room.after_change(bench.file(text="BAD y\n"))
+        assert first == Checked(pending=f"{name} has not looked at it within 0.3 s")
+        silent = f"{name} has not looked at it within 0.1 s and says nothing: changes wait for it no more until it does"
+        assert second == Checked(pending=silent)
+        why = f"{name} said nothing while two changes waited for it"
+        assert room.states() == [LanguageState("fake", name, "silent", why)]
+        monkeypatch.setattr(room_module, "AFTER_CHANGE_S", 1000)  # would be waited for, past the bound of this test
+        monkeypatch.setattr(room_module, "LOADING_S", 1000)
+        assert await room.after_change(bench.file(text="BAD z\n")) is None
+        bench.wake()
+        await until(lambda: room.states() == [LanguageState("fake", name, "ready")])
+        shown = [one["params"]["contentChanges"][0]["text"] for one in bench.sent("textDocument/didChange")]
+        assert shown == ["BAD y\n", "BAD z\n"]
+        checked = await room.after_change(bench.file(text="BAD last\n"))
+        assert checked is not None
+        assert [(one.place.text, one.message) for one in (*checked.new, *checked.old)] == [("BAD last", "BAD here")]
+
+
+async def test_two_changes_that_wait_at_the_same_time_are_one_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None
+) -> None:
+    monkeypatch.setattr(room_module, "LOADING_S", 0.3)
+    async with Bench(tmp_path, "hang-at-start").open() as bench:
+        async with anyio.create_task_group() as group:
+            for name in ("a.fake", "b.fake"):
+                group.start_soon(bench.room.after_change, bench.file(name))
+        assert bench.room.states()[0].state == "starting"
 
 
 async def test_only_a_server_that_loads_is_given_the_long_time(
@@ -379,6 +438,7 @@ async def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path)
     setup = LanguageSetup("fake", ("no-such-server",), {".fake": "fake"})
     bench.room = LanguageServers({"PATH": ""}, bench.clock, (setup,))
     async with bench.open():
+        assert await bench.room.after_change(bench.file()) is None
         words = await error(bench.room.symbols(bench.file()))
         assert words.startswith("no-such-server is not installed: put it on the PATH")
         assert bench.room.states()[0].state == "missing"

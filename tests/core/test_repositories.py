@@ -1,5 +1,6 @@
 """What a look at a repository may run, read off its files; and git's own commands without a question."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -172,3 +173,38 @@ def test_what_git_shows_is_asked_about_only_where_it_may_show_what_is_forbidden(
     git(work, "rm", "-q", "--cached", ".env")
     assert outlook(work, "git diff", deny=deny) is Outlook.ALLOW
     assert outlook(work, "git diff .env", deny=deny) is Outlook.DENY
+
+
+EVIL = "[core]\n\tfsmonitor = touch x\n"
+
+
+@pytest.mark.parametrize("path", [b"../\xff", b"../evil ", b"../evil\r\n\n", b"../evil" + b"\n" * 9000])
+def test_a_repository_that_a_file_leads_to_is_found_as_git_finds_it(work: Path, path: bytes) -> None:
+    (work / "sub").mkdir()
+    (work / "sub/.git").write_bytes(b"gitdir: " + path)
+    evil = work / "sub" / os.fsdecode(path.rstrip(b"\r\n"))
+    git(work, "init", "-q", "--bare", str(evil))
+    (evil / "config").write_text(EVIL)
+    repository = repository_at(work / "sub")
+    assert repository is not None
+    assert (repository.top, is_plain(repository)) == (work / "sub", False)
+
+
+@pytest.mark.parametrize("path", [b"../\xff", b"../evil ", b"../evil" + b"\n" * 2_000_000])
+def test_settings_that_are_shared_are_found_as_git_finds_them(work: Path, path: bytes) -> None:
+    (work / ".git/commondir").write_bytes(path)
+    evil = work / ".git" / os.fsdecode(path.rstrip(b"\r\n"))
+    git(work, "init", "-q", "--bare", str(evil))
+    (evil / "config").write_text(EVIL)
+    repository = repository_at(work)
+    assert repository is not None
+    assert not is_plain(repository)
+
+
+@pytest.mark.parametrize("name", ["config", "commondir", "index"])
+def test_a_pipe_in_a_repository_is_not_waited_for(work: Path, name: str) -> None:
+    (work / ".git" / name).unlink(missing_ok=True)
+    os.mkfifo(work / ".git" / name)
+    repository = repository_at(work)
+    assert repository is not None
+    assert not is_plain(repository)

@@ -59,6 +59,18 @@ ARRANGED = {
         Places((P,), protected=(P / ".git/hooks",), is_read_only=True),
         [*EVERYWHERE, "read_only /home/u/p", "read_only /home/u/p/.git", "read_only /home/u/p/.git/hooks"],
     ),
+    "protected in what is protected": (
+        Places((P,), protected=(P / ".claude", P / ".claude/a/b/.envrc")),
+        [*EVERYWHERE, "writable /home/u/p", "read_only /home/u/p/.claude", "read_only /home/u/p/.claude/a/b/.envrc"],
+    ),
+    "a work tree in what is protected": (
+        Places((P, P / ".claude/w/x"), protected=(P / ".claude", P / ".claude/w/x/s/.envrc")),
+        [
+            *EVERYWHERE,
+            *("writable /home/u/p", "read_only /home/u/p/.claude", "writable /home/u/p/.claude/w/x"),
+            *("writable /home/u/p/.claude/w/x/s", "read_only /home/u/p/.claude/w/x/s/.envrc"),
+        ],
+    ),
     "a folder given outright though it is protected": (
         Places((P, P / ".claude"), protected=(P / ".claude",)),
         [*EVERYWHERE, "writable /home/u/p", "writable /home/u/p/.claude"],
@@ -277,6 +289,18 @@ def test_a_profile_of_seatbelt() -> None:
     ]
     assert "network" not in written(places, Path("/t"), has_network=False)
     assert written(places, Path("/t"), has_network=True).endswith("(allow network*)\n")
+
+
+def test_a_work_tree_in_what_is_protected_is_open_in_a_profile_of_seatbelt() -> None:
+    tree = P / ".claude/worktrees/x"
+    places = Places(writable=(P, tree), protected=(P / ".claude", tree / ".git"))
+    lines = written(places, Path("/t"), has_network=False).split("\n")
+    assert [line for line in lines if "file-write*" in line][-4:] == [
+        f'(allow file-write* (subpath "{P}") (subpath "{tree}") (subpath "/t"))',
+        f'(deny file-write* (subpath "{P}/.claude") (subpath "{tree}/.git"))',
+        f'(allow file-write* (subpath "{tree}"))',
+        f'(deny file-write* (subpath "{tree}/.git"))',
+    ]
 
 
 def test_a_profile_of_seatbelt_in_plan_mode() -> None:

@@ -19,10 +19,12 @@ from anyio import to_thread
 from anyio.abc import SocketAttribute, SocketStream
 
 from agentcore import processes
-from agentcore.events import Mode
+from agentcore.events import Mode, Notice
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports.tools import Outcome
+from agentcore.processes import Command
 from agentcore.sandbox.bubblewrap import Bubblewrap
+from agentcore.sandbox.worktrees import MAX_TREES
 from agentcore.tools.boxed import Boxing
 from agentcore.tools.catalogue import builtin_tools
 from tests.core.test_tools import Workbench
@@ -173,6 +175,73 @@ async def test_a_repository_that_does_not_name_the_work_tree_stays_closed(cell: 
     assert not (linked / "x").exists()
 
 
+async def test_a_protected_folder_stays_closed_to_a_command_that_works_inside_of_it(cell: Cell) -> None:
+    cell.put(".claude/skills/one/.envrc", "x")
+    cell.use(Workspace(cell.root / ".claude/skills/one", (cell.root,)))
+    said = await cell.run("echo x > x; echo x > ../new; echo x > ../../settings.json")
+    assert said.count("Read-only file system") == 3, said
+
+
+@pytest.fixture
+def apart(cell: Cell) -> Path:
+    """The work tree of a subagent."""
+    subprocess.run(["rm", "-rf", cell.root / ".git"], check=True)
+    git("init", "-q", cell.root)
+    git("-C", cell.root, "commit", "-q", "--allow-empty", "-m", "first")
+    cell.put(".claude/settings.json", "{}")
+    cell.put(".claude/worktrees/plain/file", "old")
+    git("-C", cell.root, "worktree", "add", "-q", "--detach", ".claude/worktrees/one")
+    return cell.root / ".claude/worktrees/one"
+
+
+@pytest.mark.parametrize("cwd", ["", ".claude/worktrees/one"], ids=["from the project", "from inside"])
+async def test_a_command_works_in_the_work_tree_of_a_subagent(cell: Cell, apart: Path, cwd: str) -> None:
+    cell.use(Workspace(cell.root / cwd, (cell.root,)))
+    assert (await cell.run(f"cd {apart}; mkdir in; {COMMIT}")).split("\n")[-2:] == ["2", "[exit code 0]"]
+    assert (apart / "in").is_dir()
+    cell.mode = "plan"
+    assert "Read-only file system" in await cell.run(f"touch {apart}/y")
+
+
+async def test_around_the_work_tree_of_a_subagent_all_stays_as_it_is(cell: Cell, apart: Path) -> None:
+    own = cell.root / ".git/worktrees/one"
+    before = {path: path.read_bytes() for path in (apart / ".git", own / "gitdir", own / "commondir")}
+    for place in (
+        ".claude/settings.json",
+        ".claude/worktrees/plain/file",
+        ".claude/worktrees/new",
+        apart / ".git",
+        own / "gitdir",
+        own / "commondir",
+        ".git/worktrees/two",
+    ):
+        assert "[exit code 0]" not in await cell.run(f"echo x > {place}")
+    for command in (f"mv {apart} {apart}2", f"mv {own} {own}2", "mv .claude old"):
+        assert "[exit code 0]" not in await cell.run(command)
+    assert {path: path.read_bytes() for path in before} == before
+    assert (cell.root / ".claude/settings.json").read_text() == "{}"
+    assert ".envrc.unapproved" in await cell.run(f"echo x > {apart}/.envrc")
+    assert not (apart / ".envrc").exists()
+
+
+async def test_what_only_says_that_it_is_a_work_tree_stays_closed(cell: Cell, apart: Path) -> None:
+    cell.put(".claude/worktrees/plain/.git", f"gitdir: {cell.root}/.git/worktrees/one\n")
+    (cell.root / ".claude/worktrees/way").symlink_to(apart)
+    assert "Read-only file system" in await cell.run("touch .claude/worktrees/plain/x")
+    git("init", "-q", cell.outside / "other")
+    git("-C", cell.outside / "other", "commit", "-q", "--allow-empty", "-m", "first")
+    git("-C", cell.outside / "other", "worktree", "add", "-q", cell.root / ".claude/worktrees/far")
+    for place in (f"{cell.outside}/other/.git", f"{cell.outside}/other/.git/worktrees/far", ".claude/worktrees/far"):
+        assert "Read-only file system" in await cell.run(f"touch {place}/x")
+
+
+async def test_the_work_trees_of_few_subagents_are_opened(cell: Cell, apart: Path) -> None:
+    for number in range(MAX_TREES):
+        git("-C", cell.root, "worktree", "add", "-q", "--detach", f"{apart}-{number}")
+    said = await cell.run("for tree in .claude/worktrees/one*; do touch $tree/x; done")
+    assert said.count("Read-only file system") == 1
+
+
 async def test_the_roots_of_the_journal_can_be_read_inside_of_what_is_hidden(cell: Cell) -> None:
     own = cell.root / "keys/session"
     own.mkdir()
@@ -261,6 +330,211 @@ async def test_nothing_is_planted_in_a_repository(cell: Cell, command: str) -> N
     assert git == {"config": "[core]\n"}, said
 
 
+# what a command does, and what is told of it
+PLANTED_BELOW = {
+    "a monitor": ("git init -q sub; git -C sub config core.fsmonitor x", "sub/.git (core.fsmonitor)"),
+    "a folder of hooks": ("git init -q a/b; git -C a/b config core.hooksPath h", "a/b/.git (core.hookspath)"),
+    "a filter": ("git init -q sub; git -C sub config filter.x.process y", "sub/.git (filter.process)"),
+    "an alias": ("git init -q sub; git -C sub config alias.st '!x'", "sub/.git (alias.st)"),
+    "how a module comes": ("git init -q s; git -C s config submodule.a.update '!x'", "s/.git (submodule.update)"),
+    "more settings": ("git init -q sub; git -C sub config include.path ../x", "sub/.git (include.path)"),
+    "settings of a kind": (
+        "git init -q s; echo '[core] fsmonitor = x' >> s/.git/config",
+        "s/.git (a setting that cannot be read simply)",
+    ),
+    "settings without end": (
+        "git init -q s; yes '#' | head -c 200000 >> s/.git/config",
+        "s/.git (settings that cannot be read)",
+    ),
+    "a pipe": ("git init -q s; rm s/.git/config; mkfifo s/.git/config", "s/.git (settings that cannot be read)"),
+    "settings by a link": (
+        "git init -q s; ln -sf {outside}/file s/.git/config",
+        "s/.git (settings that lie elsewhere)",
+    ),
+    "settings of a work tree": (
+        "git init -q sub; git config -f sub/.git/config.worktree core.sshCommand x",
+        "sub/.git (core.sshcommand)",
+    ),
+    "hooks": (
+        "git init -q s; mkdir -p s/.git/hooks; cp /bin/true s/.git/hooks/pre-commit; cp /bin/true s/.git/hooks/update",
+        "s/.git (the hook pre-commit, the hook update)",
+    ),
+    "a crowd of hooks": (
+        "git init -q s; mkdir -p s/.git/hooks; touch s/.git/hooks/{1..300}",
+        "s/.git (more than 200 hooks)",
+    ),
+    "a hook in one that was there": (
+        "rm -rf there/.git/info; mkdir there/.git/hooks; cp /bin/true there/.git/hooks/update",
+        "there/.git (the hook update)",
+    ),
+    "a bare one": ("git init -q --bare x; git config -f x/config core.fsmonitor y", "x (core.fsmonitor)"),
+    "one whose settings are elsewhere": (
+        "mkdir -p x y/objects y/refs; echo ref: refs/heads/main > x/HEAD; echo ../y > x/commondir;"
+        " git config -f y/config core.fsmonitor z",
+        "x (core.fsmonitor)",
+    ),
+    "by a pointer to a name that is no text": (
+        "git init -q e; git -C e config core.editor x; mv e/.git .git/$'\\xff '; mkdir s;"
+        " printf 'gitdir: ../.git/\\377 \\r\\n\\n' >s/.git",
+        "s/.git (core.editor)",
+    ),
+    "by a pointer that is no more than line ends": (
+        "git init -q s; (echo ../../y; yes '' | head -c 2000000) > s/.git/commondir",
+        "s/.git (settings that cannot be read)",
+    ),
+    "by a pointer": (
+        "git init -q e; git -C e config core.editor x; mv e/.git .git/evil; mkdir s; echo gitdir: ../.git/evil >s/.git",
+        "s/.git (core.editor)",
+    ),
+    "by a link": (
+        "git init -q e; git -C e config core.editor x; mv e/.git .git/evil; mkdir s; ln -s ../.git/evil s/.git",
+        "s/.git (core.editor)",
+    ),
+    "in a crowd": (
+        "mkdir -p node_modules/{1..500}/lib; git init -q node_modules/77/lib/deep;"
+        " git -C node_modules/77/lib/deep config core.fsmonitor x",
+        "node_modules/77/lib/deep/.git (core.fsmonitor)",
+    ),
+    "in a further folder": (
+        "git init -q {extra}/sub; git -C {extra}/sub config core.fsmonitor x",
+        "extra/sub/.git (core.fsmonitor)",
+    ),
+    "of a name that is no line": (
+        "git init -q $'a\\n[b]'; git -C a* config core.fsmonitor x",
+        "a [b]/.git (core.fsmonitor)",
+    ),
+    "many": (
+        "for n in 1 2 3 4 5 6 7; do git init -q $n; git -C $n config core.fsmonitor x; done",
+        "1/.git (core.fsmonitor), 2/.git (core.fsmonitor), 3/.git (core.fsmonitor), 4/.git (core.fsmonitor),"
+        " 5/.git (core.fsmonitor) and 2 more",
+    ),
+}
+
+
+def _at(cell: Cell, command: str) -> str:
+    return command.replace("{extra}", str(cell.extra)).replace("{outside}", str(cell.outside))
+
+
+@pytest.mark.parametrize(("command", "places"), PLANTED_BELOW.values(), ids=PLANTED_BELOW)
+async def test_a_repository_below_that_would_run_something_is_told_once(cell: Cell, command: str, places: str) -> None:
+    cell.put("there/.git/HEAD", "ref: refs/heads/main\n")
+    for name in ("objects", "refs", "info"):
+        (cell.root / "there/.git" / name).mkdir()
+    cell.put("there/.git/config", "[core]\n")
+    with anyio.fail_after(30):
+        outcome = await cell.call("bash", command=_at(cell, command))
+        again = await cell.call("bash", command="touch a")
+    text = (
+        "Git would run what this names, outside of the sandbox, as soon as somebody uses git there:"
+        f" {places}. Look at it first, or remove it."
+    )
+    assert outcome.output.endswith(f"[exit code 0]\n[{text}]")
+    assert outcome.events == (Notice(level="warning", code="git_would_run", text=text),)
+    assert (again.output, again.events) == ("(no output)\n[exit code 0]", ())
+
+
+HARMLESS_BELOW = {
+    "a new one": "git init -q sub; git init -q --bare bare",
+    "a clone": f"git init -q a; cd a; {COMMIT}; cd ..; git clone -q a b; git -C b remote add c ../a; git -C b gc -q",
+    "in part": f"git init -q a; cd a; {COMMIT}; cd ..; git clone -q --no-local --filter=blob:none --sparse a b",
+    "a work tree of it": f"git init -q a; cd a; {COMMIT}; git worktree add -q ../b",
+    "removed": "rm -rf hooked",
+    "its work": f"cd hooked; rm -f .git/hooks/*; {COMMIT}",
+}
+
+
+@pytest.mark.parametrize("command", HARMLESS_BELOW.values(), ids=HARMLESS_BELOW)
+async def test_a_repository_below_that_runs_nothing_new_is_nobodys_matter(cell: Cell, command: str) -> None:
+    git("init", "-q", cell.root / "linked")
+    await cell.run("git init -q hooked; mkdir -p hooked/.git/hooks; cp /bin/true hooked/.git/hooks/pre-commit")
+    outcome = await cell.call("bash", command=command)
+    assert outcome.output.endswith("\n[exit code 0]"), outcome.output
+    assert outcome.events == ()
+
+
+async def test_a_hook_that_is_changed_is_told_again(cell: Cell) -> None:
+    put = "mkdir -p s/.git/hooks; cp /bin/{} s/.git/hooks/update"
+    assert len((await cell.call("bash", command=f"git init -q s; {put.format('true')}")).events) == 1
+    assert (
+        len(
+            (
+                await cell.call("bash", command="cd s; git -c user.name=a -c user.email=b commit --allow-empty -qm x")
+            ).events
+        )
+        == 0
+    )
+    assert len((await cell.call("bash", command=put.format("false"))).events) == 1
+
+
+async def test_a_repository_below_that_was_there_keeps_its_settings_and_hooks(cell: Cell) -> None:
+    git("init", "-q", cell.root / "a/b")
+    config = (cell.root / "a/b/.git/config").read_text()
+    for command in (
+        "git -C a/b config core.fsmonitor x",
+        "echo x > a/b/.git/hooks/update",
+        "echo x > c; mv c a/b/.git/config",
+        "mv a/b/.git a/b/old",
+        "mv a/b a/old",
+    ):
+        said = await cell.run(command)
+        assert "[exit code 0]" not in said
+        assert "[This command ran in the sandbox, where only the project and /tmp can be written" in said, said
+    assert (cell.root / "a/b/.git/config").read_text() == config
+    assert await cell.run(f"cd a/b; {COMMIT}") == "1\n[exit code 0]"
+    await cell.run("rm -rf a")
+    assert (cell.root / "a/b/.git/config").read_text() == config
+
+
+async def test_in_plan_mode_nothing_is_looked_for_and_nothing_lost(cell: Cell) -> None:
+    await cell.run("true")
+    git("init", "-q", cell.root / "s")
+    git("-C", cell.root / "s", "config", "core.fsmonitor", "x")
+    modes: tuple[tuple[Mode, int], ...] = (("plan", 0), ("default", 1))
+    for cell.mode, notices in modes:
+        assert len((await cell.call("bash", command="true")).events) == notices
+
+
+async def test_a_program_that_becomes_another_is_told_again(cell: Cell) -> None:
+    for name, notices in (("x", 1), ("x", 0), ("y", 1)):
+        outcome = await cell.call("bash", command=f"git init -q s; git -C s config core.fsmonitor {name}")
+        assert len(outcome.events) == notices
+
+
+async def test_what_the_users_own_repository_says_is_nobodys_matter(cell: Cell) -> None:
+    subprocess.run(["rm", "-rf", cell.root / ".git"], check=True)
+    git("init", "-q", cell.root)
+    git("-C", cell.root, "commit", "-q", "--allow-empty", "-m", "first")
+    await cell.run("true")
+    git("-C", cell.root, "config", "core.fsmonitor", "x")
+    git("-C", cell.root, "worktree", "add", "-q", "--detach", ".claude/worktrees/one")
+    assert (await cell.call("bash", command="true")).events == ()
+
+
+async def test_in_a_linked_work_tree_the_shared_repository_is_the_users_and_what_lies_in_it_is_not(
+    cell: Cell, linked: Path
+) -> None:
+    await cell.run("true")
+    git("-C", cell.root, "config", "core.fsmonitor", "x")
+    git("-C", cell.root, "worktree", "add", "-q", "--detach", "other")
+    assert (await cell.call("bash", command="true")).events == ()
+    place = f"{linked}/evil"
+    outcome = await cell.call(
+        "bash",
+        command=f"git init -q s; git -C s config core.editor x; mv s/.git {place}; echo gitdir: {place} > s/.git",
+    )
+    assert "s/.git (core.editor)" in outcome.output
+
+
+async def test_what_hooks_and_servers_leave_is_told_by_the_next_command(cell: Cell) -> None:
+    boxing = Boxing(cell.sandbox, lambda: cell.mode)
+    await cell.run("true")
+    command = Command(("git", "-c", "safe.bareRepository=all", "init", "-q", "--bare", "b"), cell.root, os.environ)
+    async with boxing.around(cell.workspace, command) as boxed:
+        subprocess.run(boxed.argv, env=boxed.environ, pass_fds=boxed.keep_fds, check=True)
+    (cell.root / "b/config").write_text("[core]\nfsmonitor = x\n")
+    assert "b (core.fsmonitor)" in await cell.run("true")
+
+
 PLANTED = {
     "echo x > .envrc": ".envrc",
     "mkdir .vscode; echo x > .vscode/tasks.json": ".vscode",
@@ -305,6 +579,17 @@ async def test_a_protected_link_leads_where_it_led(cell: Cell, command: str) -> 
     await cell.run(command)
     assert (cell.root / ".claude").readlink() == Path("dot/claude")
     assert (cell.root / ".claude/settings.json").read_text() == "{}"
+
+
+async def test_links_that_lead_in_a_circle_keep_no_command_from_running(cell: Cell) -> None:
+    (cell.root / "circle").symlink_to("circle")
+    (cell.root / ".envrc").symlink_to(".envrc")
+    cell.put(".claude/worktrees/one/.git", f"gitdir: {cell.root}/circle\n")
+    cell.put("sub/.git", "gitdir: ../circle\n")
+    cell.put("bare/HEAD", "ref: refs/heads/main\n")
+    cell.put("bare/commondir", "../circle\n")
+    cell.use(Workspace(cell.root / "sub", (cell.root,)))
+    assert await cell.run("echo x") == "x\n[exit code 0]"
 
 
 async def test_a_folder_above_a_protected_place_stays_where_it_is(cell: Cell) -> None:
