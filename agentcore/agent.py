@@ -357,6 +357,12 @@ class Agent:
         await self._parts.servers.look(0)
 
     @property
+    def subagents(self) -> Mapping[str, str | None]:
+        """The labels of those that are at work, in the order in which they began, each with the id of the background
+        task that it is, None for one that the run waits for."""
+        return self._parts.delegation.at_work
+
+    @property
     def awaited_servers(self) -> tuple[str, ...]:
         """The names of those that its run waits for now, because they are not connected yet."""
         return self._parts.servers.awaited

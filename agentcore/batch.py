@@ -120,7 +120,6 @@ async def _run_side_by_side(calls: Calls, ready: Sequence[_Placed], turn: int, n
 
     async def run_one(position: int, one: Ready) -> None:
         async with nullcontext() if one.tool.spec.gated_inside else limiter:
-            await anyio.lowlevel.checkpoint_if_cancelled()  # a free place is taken though the run was cancelled
             try:
                 await calls.execute(one, turn, number, position)
             except (AgentError, Halted, Paused) as failure:

@@ -185,6 +185,7 @@ class Calls:
     async def execute(self, ready: Ready, turn: int, group: int, position: int) -> None:
         """Run an allowed call to its `tool_end`, or until it is deferred. Raises: Halted, when it has its result."""
         call = ready.call
+        await anyio.lowlevel.checkpoint_if_cancelled()  # what came before may have waited for nothing
         self._log.emit(
             ToolStart(
                 turn=turn,

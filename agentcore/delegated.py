@@ -3,7 +3,7 @@
 It is gone with its run: what stays of it is in the journal.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ from agentcore.ports.models import ModelRequest, ToolDefinition
 from agentcore.ports.permission import Asker
 from agentcore.ports.servers import Lent as LentServers
 from agentcore.ports.tools import Tool, ToolError
+from agentcore.preloading import Preloaded
 from agentcore.retry import Patience
 from agentcore.sessions.segments import pattern_of
 from agentcore.sessions.store import OpenSession
@@ -68,6 +69,16 @@ class Identity:
         return self.ledger.turns
 
 
+@dataclass(frozen=True, slots=True)
+class Skilled:
+    """What a subagent has of skills, whose commands run where it works."""
+
+    tools: Mapping[str, Tool]
+    """The tool `skill`; nothing where there is none."""
+    preload: Callable[[], Awaitable[Preloaded]]
+    """Those that its file names."""
+
+
 class Outfitter(Protocol):
     """Makes what depends on who works, and where, the same way as for the main agent."""
 
@@ -81,9 +92,7 @@ class Outfitter(Protocol):
         """Give an asker what it checks the inputs by that hooks put in the place of others."""
         ...
 
-    def skills(self, who: Identity, gate: SessionGate, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """The tool `skill`, whose commands run where the subagent works; nothing where there is none."""
-        ...
+    def skills(self, who: Identity, gate: SessionGate, tools: Mapping[str, Tool]) -> Skilled: ...
 
     def servers(self, who: Identity, asker: Asker | None, worktree: Worktree | None) -> LentServers:
         """What it has of the session's servers of tools, whose questions take its own way to a person."""
@@ -159,7 +168,8 @@ class Subagent:
         self._asker = self._asker_of(lent, who)
         added = Rulebook() if worktree is None else outfitter.moved_rules(worktree)
         self.gate = outfitter.gate(who, self._asker, added)
-        own = {**tools, **outfitter.skills(who, self.gate, tools)}
+        self.skilled = outfitter.skills(who, self.gate, tools)
+        own = {**tools, **self.skilled.tools}
         if self._asker is not None:
             outfitter.hold(self._asker, self.gate, own)
         # one that asks nobody anything itself does not ask for a server either

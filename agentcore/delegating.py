@@ -59,7 +59,7 @@ class Delegation:
         self._alive: dict[str, Subagent] = {}
         """By label."""
         self._told: set[str] = set()
-        """Names of models that there are not."""
+        """Notices about what files of agents name and there is not."""
         self.stopping = anyio.Event()
         """Set when the process stops; that of the session's runs."""
         self.is_suspending = False
@@ -102,7 +102,12 @@ class Delegation:
         """Remove the worktrees in which nothing was changed; the paths of the others. Blocking; nothing runs yet."""
         return self._lent.worktrees.sweep(f"{self._lent.session.id}-")
 
-    # --- for those who answer ---
+    # --- for those who look, and who answer ---
+
+    @property
+    def at_work(self) -> Mapping[str, str | None]:
+        """Labels, in the order in which they began, each with the background task that it is, if it is one."""
+        return {label: subagent.task_id for label, subagent in self._alive.items()}
 
     def check_input(self, request: PermissionRequest, input: Mapping[str, JsonValue]) -> None:
         """Check an input in the place of one that a subagent asked about. Raises: Unprocessable."""
@@ -172,11 +177,12 @@ class Delegation:
     async def _begin(self, subagent: Subagent, order: Order) -> None:
         """Tell it its task. Raises: Halted, StorageUnavailable."""
         heard = await subagent.hooks.started()
+        skills = await self._skills(subagent, order)
         prompt = safe_text(order.prompt)
         message = UserMessage(
             id=new_message_id(),
-            content=(Text(text=prompt), *(Text(text=text) for text in heard.context)),
-            display_text=prompt if heard.context else None,
+            content=tuple(Text(text=text) for text in (*skills, prompt, *heard.context)),
+            display_text=prompt if skills or heard.context else None,
             for_call=order.call_id,
             for_task=subagent.task_id,
         )
@@ -184,6 +190,13 @@ class Delegation:
         subagent.transcript.add_user(message.id, message.content)
         if heard.is_halt:
             raise Halted
+
+    async def _skills(self, subagent: Subagent, order: Order) -> tuple[str, ...]:
+        """The skills that its file names, past the guard; what is wrong with others is told."""
+        loaded = await subagent.skilled.preload()
+        for sentence in loaded.left_out:
+            self._tell_once("skill_ignored", f"The agent {order.kind.name} names skills. {sentence}")
+        return tuple([await self._lent.guard.check_output(text) for text in loaded.texts])
 
     # --- its model ---
 
@@ -197,14 +210,10 @@ class Delegation:
         if chosen.provider.name != own[0].provider.name and chosen.label not in {one.label for one in own}:
             raise ToolError(f"A subagent's model is one of {own[0].provider.name}: leave `model` out for your own.")
 
-    def _tell_of_model(self, kind: str, named: str) -> None:
-        """Once for each name."""
-        if named not in self._told:
-            self._told.add(named)
-            text = (
-                f"The agent {kind} names the model {one_line(named, 80)!r}, which there is not: it has the session's."
-            )
-            self._lent.session.log.emit(Notice(level="warning", code="settings_ignored", text=text))
+    def _tell_once(self, code: str, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._lent.session.log.emit(Notice(level="warning", code=code, text=text))
 
     def _model(self, order: Order) -> str:
         """That of the order, else of its kind, else the session's; one of a file that there is not is told."""
@@ -216,7 +225,9 @@ class Delegation:
         try:
             self._lent.candidates_of(named)
         except BadRequest:
-            self._tell_of_model(order.kind.name, named)
+            name = one_line(named, 80)
+            told = f"The agent {order.kind.name} names the model {name!r}, which there is not: it has the session's."
+            self._tell_once("settings_ignored", told)
             return self._session_model
         return named
 

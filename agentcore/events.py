@@ -34,7 +34,9 @@ RequestKind = Literal["tool", "plan", "question", "budget"]
 CompactionTrigger = Literal["auto", "overflow", "request"]
 CompactionStrategy = Literal["summarize", "keep_recent"]
 TaskKind = Literal["bash", "agent"]
-TaskState = Literal["running", "completed", "failed", "stopped", "lost"]
+TaskState = Literal["running", "stopping", "completed", "failed", "stopped", "lost"]
+TASK_ALIVE: frozenset[TaskState] = frozenset({"running", "stopping"})
+"""The states of a background task that has not ended."""
 SUBAGENT_TOOL = "task"
 """The tool that begins subagents."""
 WaitingFor = Literal["model", "tool", "permission", "question", "retry", "mcp", "queue", "nothing"]
@@ -77,7 +79,8 @@ class WaitingDetail(Value):
 
 
 class Waiting(Event):
-    """What holds the session up now. Holds until the next one, or until the session is idle."""
+    """What holds the session up now, or with `agent` a subagent. Holds until the next one of the same agent, or until
+    that is idle or over."""
 
     durable: ClassVar[bool] = False
     type: Literal["waiting"] = "waiting"
@@ -401,7 +404,7 @@ class PermissionResolved(Event):
 
 
 class TaskUpdate(Event):
-    """A background task began, or has ended."""
+    """A background task began, has ended, or does not end though it was told to."""
 
     type: Literal["task_update"] = "task_update"
     task_id: str
@@ -411,9 +414,9 @@ class TaskUpdate(Event):
     label: str
     state: TaskState
     """`failed` also where a command's exit code was not 0; `stopped` by a person, the model, or the end of the session;
-    `lost`: it was alive when the server ended."""
+    `stopping`: somebody ended it and it has not ended within seconds; `lost`: it was alive when the server ended."""
     result: str | None = None
-    """What it came to, as the model is told; None while it runs."""
+    """What it came to, as the model is told; None while it is alive."""
 
 
 class TodoItem(Value):

@@ -107,6 +107,7 @@ def hooks_of(
             agent_id=None if within is None else within.agent_id,
             agent_type=None if within is None else within.agent_type,
             model=settings.model or default_model,
+            tasks=history.tasks.running,
         )
 
     def tell(notice: Notice) -> None:

@@ -5,9 +5,10 @@ Satisfies the Outfitter protocol for one session. Knows the makers of the proces
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from agentcore.delegated import Identity
+from agentcore.delegated import Identity, Skilled
 from agentcore.events import Mode
 from agentcore.hooked import Inside, check_by
 from agentcore.hooks.asker import HookedAsker
@@ -20,6 +21,7 @@ from agentcore.ports.hooks import Hooks
 from agentcore.ports.permission import Asker
 from agentcore.ports.servers import Elsewhere, Lent, Servers
 from agentcore.ports.tools import Tool
+from agentcore.preloading import preloaded
 from agentcore.session import Settings
 from agentcore.skilled import SkillUse
 from agentcore.skills.skill import SkillIndex
@@ -88,13 +90,13 @@ class SessionOutfitter:
         elsewhere = None if worktree is None else Elsewhere(worktree.source, worktree.folder)
         return self.server_tools.lent(who.kind.has, asker, elsewhere)
 
-    def skills(self, who: Identity, gate: SessionGate, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        skill, bash = self.others.get("skill"), tools.get("bash")
-        if skill is None or bash is None or not who.kind.has(skill.spec) or not self.skill_index().has_any_for_model:
-            return {}
+    def skills(self, who: Identity, gate: SessionGate, tools: Mapping[str, Tool]) -> Skilled:
+        bash, index = tools.get("bash"), self.skill_index()
         in_use = self.makers.skills_in_use(gate)
         use = SkillUse(self.session, self.settings, who.workspace, gate, bash, in_use)
-        return {"skill": SkillTool(self.skill_index, use.by_model)}
+        has_tool = bash is not None and who.kind.has(SkillTool.spec) and index.has_any_for_model
+        offered = {"skill": SkillTool(self.skill_index, use.by_model)} if has_tool else {}
+        return Skilled(offered, partial(preloaded, who.kind.skills, index, use))
 
     def moved_rules(self, worktree: Worktree) -> Rulebook:
         return moved(self.rules, worktree.source, worktree.folder, self.workspace.home)

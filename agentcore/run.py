@@ -13,7 +13,6 @@ from pydantic import JsonValue
 
 from agentcore import leftovers
 from agentcore.assembly import Assembly, Parts, ending_of
-from agentcore.batch import NOT_STARTED, close_batch
 from agentcore.candidates import Candidate
 from agentcore.caps import safe_text
 from agentcore.errors import BadRequest, ProviderError, RunFailed, StorageUnavailable, Unprocessable
@@ -310,7 +309,7 @@ class Runner:
                 self._keep_place()
             else:
                 self._parts.in_use.end()
-                close_batch(self._calls, self.history.ledger.turn, NOT_STARTED)
+                leftovers.give_up(self.history, self.log, self._calls)  # what a crash left too, if it never went on
         except StorageUnavailable:
             logger.warning("session %s: calls stay open, its journal cannot be written", self.id)
         except Exception:

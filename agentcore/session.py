@@ -67,7 +67,7 @@ class BackgroundTask(Value):
     started: float
     ended: float | None = None
     result: str | None = None
-    """What it came to, as the model is told; null while it runs."""
+    """What it came to, as the model is told; null while it is alive."""
 
 
 class Summary(Value):

@@ -16,9 +16,10 @@ from agentcore.permissions.matching import Subject, is_allowed
 from agentcore.permissions.workspace import Workspace
 from agentcore.ports.tools import Deferred, Tool, ToolError, ToolRoom
 from agentcore.session import Settings
-from agentcore.skills.expanding import Invocation, Scene, expanded, read_text
+from agentcore.skills.expanding import Invocation, Scene, SkillAborted, expanded, read_text
 from agentcore.skills.skill import Skill
 from agentcore.skills_in_use import SkillsInUse, rules_of
+from agentcore.tools.skill import SkillTool
 
 _EXIT_OK = "\n[exit code 0]"
 _NO_OUTPUT = "(no output)"
@@ -33,10 +34,10 @@ class SkillUse:
         settings: Callable[[], Settings],
         workspace: Workspace,
         gate: SessionGate,
-        bash: Tool,
+        bash: Tool | None,
         in_use: SkillsInUse,
     ) -> None:
-        """`bash` runs the commands of skills, as it runs those of the model."""
+        """`bash` runs the commands of skills, as it runs those of the model; without it such a skill is not used."""
         self._session = session
         self._settings = settings
         self._workspace = workspace
@@ -51,6 +52,20 @@ class SkillUse:
     async def by_model(self, invocation: Invocation) -> str:
         """Raises: SkillAborted."""
         return await self._used(invocation, by_user=False)
+
+    async def at_start(self, skill: Skill) -> str:
+        """As by the model, where that may without a question. Raises: SkillAborted."""
+        if not skill.is_for_model:
+            raise SkillAborted(f"The skill {skill.name} was not used: only people may call it.")
+        if not await anyio.to_thread.run_sync(self._may_begin_with, skill):
+            raise SkillAborted(
+                f"The skill {skill.name} was not used: a permission rule forbids it or would have asked."
+            )
+        return await self.by_model(Invocation(skill, ""))
+
+    def _may_begin_with(self, skill: Skill) -> bool:
+        gate, call = self._gate(), ToolCall(id="skill", name="skill", input={"name": skill.name})
+        return gate is not None and gate.judge(call, SkillTool.spec).outlook is Outlook.ALLOW
 
     async def _used(self, invocation: Invocation, *, by_user: bool) -> str:
         """Raises: SkillAborted."""
@@ -74,9 +89,10 @@ class SkillUse:
 
     def _is_allowed(self, skill: Skill, command: str) -> bool:
         """By the session's rules; what no rule speaks of, also by those that the user wrote into a skill of his own."""
-        call, spec, gate = ToolCall(id="skill", name="bash", input={"command": command}), self._bash.spec, self._gate()
-        if gate is None:
+        gate, bash = self._gate(), self._bash
+        if gate is None or bash is None:
             return False
+        call, spec = ToolCall(id="skill", name="bash", input={"command": command}), bash.spec
         opinion = gate.judge(call, spec)
         if opinion.outlook is Outlook.ALLOW:
             return True
@@ -87,6 +103,7 @@ class SkillUse:
 
     async def _run(self, command: str) -> str:
         """Raises: ToolError."""
+        assert self._bash is not None, "nothing may run without it"
         input = self._bash.spec.input.model_validate({"command": command})
         outcome = await self._bash.run(input, ToolRoom("skill", lambda text: None))
         if isinstance(outcome, Deferred):

@@ -7,7 +7,7 @@ tasks that were told only the last KEPT are remembered.
 
 from collections.abc import Sequence
 
-from agentcore.events import TaskUpdate
+from agentcore.events import TASK_ALIVE, TaskUpdate
 from agentcore.session import BackgroundTask
 
 KEPT = 50  # a listing that a person can still read; each holds its result
@@ -29,7 +29,8 @@ class Tasks:
 
     @property
     def running(self) -> tuple[BackgroundTask, ...]:
-        return tuple(task for task in self._tasks.values() if task.state == "running")
+        """Those that are alive, one that is being stopped among them."""
+        return tuple(task for task in self._tasks.values() if task.state in TASK_ALIVE)
 
     @property
     def untold(self) -> tuple[BackgroundTask, ...]:
@@ -49,10 +50,10 @@ class Tasks:
         return f"bg-{self._count + 1}"
 
     def updated(self, update: TaskUpdate, now: float) -> None:
-        """A task began or ended, at `now`."""
+        """A task began, ended, or is to end, at `now`."""
         self._saw(update.task_id)
         before = self._tasks.get(update.task_id)
-        is_over = update.state != "running"
+        is_over = update.state not in TASK_ALIVE
         self._tasks[update.task_id] = BackgroundTask(
             task_id=update.task_id,
             kind=update.kind,
@@ -77,6 +78,6 @@ class Tasks:
         self._count = max(self._count, int(number) if number.isdecimal() else 0)
 
     def _forget(self) -> None:
-        told = [one.task_id for one in self.all if one.state != "running" and one.task_id not in self._untold]
+        told = [one.task_id for one in self.all if one.state not in TASK_ALIVE and one.task_id not in self._untold]
         for task_id in told[:-KEPT]:
             del self._tasks[task_id]

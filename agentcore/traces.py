@@ -15,6 +15,8 @@ from agentcore.tracing.requests import FILE_NAME
 from agentcore.tracing.requests import read_lines as read_requests
 from agentcore.tracing.timeline import Node, tell
 
+_NOT_KEPT = "What was sent to the model was not kept: start the server with --debug for that."
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -22,8 +24,8 @@ class Trace:
 
     session: str
     nodes: list[Node]
-    has_requests: bool
-    """Whether what was sent to models was kept."""
+    missing: str | None
+    """Why what was sent to models is not in it; None: it is."""
 
     def lines(self) -> Iterator[str]:
         """For a terminal."""
@@ -31,7 +33,7 @@ class Trace:
 
     def page(self) -> Iterator[bytes]:
         """As HTML, in pieces."""
-        for piece in render(f"Session {self.session}", self.nodes, has_requests=self.has_requests):
+        for piece in render(f"Session {self.session}", self.nodes, self.missing):
             yield piece.encode()
 
 
@@ -47,6 +49,10 @@ def find_trace(sessions: Path, name: str, redactor: Redactor) -> Trace:
 
 def trace_of(directory: Path, session: str, redactor: Redactor, size: int | None = None) -> Trace:
     """Up to byte `size` of its journal. Raises: OSError."""
-    requests = list(read_requests(directory / FILE_NAME))
+    try:
+        requests = list(read_requests(directory / FILE_NAME))
+        missing = None if requests else _NOT_KEPT
+    except OSError as error:
+        requests, missing = [], f"What was sent to the model cannot be read: {FILE_NAME}: {error.strerror}."
     lines = (redactor.line(line) for line in read_lines(directory / JOURNAL, size))
-    return Trace(session, tell(lines, requests), bool(requests))
+    return Trace(session, tell(lines, requests), missing)

@@ -1,10 +1,12 @@
-"""What goes on in a session right now, read off its events as they are made: the model call, the tools that run.
+"""What goes on in a session right now, read off its events as they are made: model calls, and the tools that run, of
+the main agent and of each subagent by itself.
 
 Knows events alone, so it cannot differ from what every client is told. What began before the session was loaded is not
 in it. Costs next to nothing for a delta: thousands come in a second. Times are Unix seconds.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from agentcore.events import EVENTS, ModelStart, NumberedEvent, ToolEnd, ToolStart, Waiting
 from agentcore.ports.clock import Clock
@@ -33,43 +35,18 @@ _OF_A_SUBAGENT = b',"agent":"'
 """Of a delta, which has strings alone: in them quotes are escaped."""
 
 
-class Activity:
-    def __init__(self, clock: Clock, since: float) -> None:
-        """`since`: when something last happened before the session was loaded."""
-        self._clock = clock
-        self.model: ModelCall | None = None
-        """The model call that is going on."""
-        self.tools: dict[str, ToolRun] = {}
-        """Calls that began and have no result, by id; those that were deferred among them."""
-        self.retry: Waiting | None = None
-        """The pause before a model is asked again, if that is what goes on."""
-        self.moved_at = since
-        """When something last happened, deltas aside."""
-        self.rested_at = since
-        """When it last became busy or idle."""
+@dataclass(slots=True)
+class Doing:
+    """What one agent does."""
 
-    def take(self, seq: int, kind: str, line: bytes) -> None:
-        """Take note of an event: a listener of the log. What a subagent does is what the call does that it belongs to,
-        and says nothing of the model that the session itself waits for."""
-        if kind in _HEARD:
-            if self.model is not None and _OF_A_SUBAGENT not in line:
-                self.model.heard_at = self._now()
-            return
-        if kind == "tool_output_delta":
-            return
-        if kind in _READ or kind in _ENDS:
-            event = EVENTS.validate_json(line)
-            if event.agent is not None:
-                return
-            self._apply(event)
-        self.moved_at = self._now()
-        if kind == "status":
-            self.rested_at = self.moved_at
+    model: ModelCall | None = None
+    """The model call that is going on."""
+    tools: dict[str, ToolRun] = field(default_factory=dict)
+    """Calls that began and have no result, by id; those that were deferred among them."""
+    retry: Waiting | None = None
+    """The pause before a model is asked again, if that is what goes on."""
 
-    def _now(self) -> float:
-        return round(self._clock.now(), 3)
-
-    def _apply(self, event: NumberedEvent) -> None:
+    def apply(self, event: NumberedEvent) -> None:
         match event:
             case ModelStart(model=model, ts=ts):
                 self.model = ModelCall(model, ts)
@@ -81,3 +58,46 @@ class Activity:
                 self.retry = event
             case _:
                 self.model = self.retry = None
+
+
+class Activity:
+    def __init__(self, clock: Clock, since: float) -> None:
+        """`since`: when something last happened before the session was loaded."""
+        self._clock = clock
+        self.main = Doing()
+        self.subagents: dict[str, Doing] = {}
+        """By label; those that have ended among them until `keep`."""
+        self.moved_at = since
+        """When something last happened, deltas aside."""
+        self.rested_at = since
+        """When it last became busy or idle."""
+
+    def take(self, seq: int, kind: str, line: bytes) -> None:
+        """Take note of an event: a listener of the log. What a subagent hears says nothing of the model that the main
+        agent waits for."""
+        if kind in _HEARD:
+            self._heard(line)
+            return
+        if kind == "tool_output_delta":
+            return
+        if kind in _READ or kind in _ENDS:
+            event = EVENTS.validate_json(line)
+            doing = self.main if event.agent is None else self.subagents.setdefault(event.agent, Doing())
+            doing.apply(event)
+        self.moved_at = self._now()
+        if kind == "status":
+            self.rested_at = self.moved_at
+
+    def keep(self, labels: Collection[str]) -> None:
+        """Forget all subagents but these."""
+        for label in self.subagents.keys() - labels:
+            del self.subagents[label]
+
+    def _heard(self, line: bytes) -> None:
+        _, mark, rest = line.partition(_OF_A_SUBAGENT)
+        doing = self.subagents.get(rest.partition(b'"')[0].decode()) if mark else self.main
+        if doing is not None and doing.model is not None:
+            doing.model.heard_at = self._now()
+
+    def _now(self) -> float:
+        return round(self._clock.now(), 3)

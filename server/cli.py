@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 from server.settings import STATE_VARIABLE, CannotStart
 
 MODES = ("default", "accept-edits", "plan", "auto", "deny", "yolo")
-EXIT_CODES = (
-    "Exit codes: 0 answered, 1 error, 2 mistake here, 3 refusal, 4 max_tokens, 5 max_turns, 6 budget, 130 interrupted."
+RAN = (
+    "Waits for what goes on in the background, and tells what comes of it; Ctrl-C ends it. Exit codes, by the last run:"
+    " 0 answered, 1 error, 2 mistake here, 3 refusal, 4 max_tokens, 5 max_turns, 6 budget, 130 interrupted."
 )
 SOUND = "Changes nothing. Exit codes: 0 sound, 1 something was found, 2 mistake here."
 TRIED = "Starts servers of its own, in folders of its own. Exit codes: 0 all held, 1 something did not."
@@ -111,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="run the server", allow_abbrev=False))
-    _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False, epilog=EXIT_CODES))
+    _add_run(commands.add_parser("run", help="run one prompt without a server", allow_abbrev=False, epilog=RAN))
     models = commands.add_parser("models", help="list providers and models, and what they lack", allow_abbrev=False)
     models.add_argument("--json", action="store_true", help="for programs")
     _add_config(commands.add_parser("config", help="show the settings and where each comes from", allow_abbrev=False))

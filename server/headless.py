@@ -1,8 +1,9 @@
-"""One run without a server: `agentcore run -p "…"`. The same session, journal and events, and no HTTP.
+"""One prompt without a server: `agentcore run -p "…"`. The same session, journal and events, and no HTTP.
 
-Nobody is there to answer, so permission requests are denied. stdout gets the answer, or with `--output json` every
-event as one line; everything else goes to stderr. The exit code tells how the run ended. Promise: a demo is never
-mistaken for an answer; it plays only for who asks for it.
+Nobody is there to answer, so permission requests are denied. What the model lets go on in the background is waited for,
+and so are the runs that tell it of the ends: then nothing is left undelivered. stdout gets the answers, or with
+`--output json` every event as one line; everything else goes to stderr. The exit code tells how the last run ended.
+Promise: a demo is never mistaken for an answer; it plays only for who asks for it.
 """
 
 import asyncio
@@ -10,7 +11,6 @@ import json
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator
 
 import anyio
@@ -21,6 +21,7 @@ from agentcore.errors import AgentError
 from agentcore.events import StopReason
 from agentcore.session import Settings
 from server import logs
+from server.endings import Endings
 from server.hub import Hub
 from server.live import LiveSession
 from server.notes import DEMO, about_the_choice, has_no_model, how_to_get_a_model
@@ -82,8 +83,9 @@ async def _in_hub(app: App, chosen: Settings, settings: RunSettings) -> int:
         try:
             live = await hub.create(settings.cwd, chosen)
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                tasks.start_soon(_cancel_on, signals, live)
-                code = await _run(live, settings)
+                interruption = _Interruption(hub, live)
+                tasks.start_soon(interruption.wait_for, signals)
+                code = await _run(live, settings, interruption)
         except AgentError as error:
             refusal = error  # raised in here it would come out of the group as a group
         await hub.stop(b"")
@@ -92,24 +94,66 @@ async def _in_hub(app: App, chosen: Settings, settings: RunSettings) -> int:
     return code
 
 
-async def _run(live: LiveSession, settings: RunSettings) -> int:
-    """Send the prompt and tell what it comes to. Begins without waiting: no signal is taken before there is a run."""
-    denials = Counter[str]()
-    live.agent.log.listen(lambda seq, kind, line: denials.update([kind] if b'"resolution":"denied"' in line else []))
+class _Interruption:
+    """The first Ctrl-C ends everything in good order: the run, whose partial text is kept, and the background tasks."""
+
+    def __init__(self, hub: Hub, live: LiveSession) -> None:
+        self._hub = hub
+        self._live = live
+        self.endings = Endings()
+        """Told when the end has come."""
+        self.has_begun = False
+        self.is_over = False
+
+    async def wait_for(self, signals: AsyncIterator[signal.Signals]) -> None:
+        async for _ in signals:
+            self.has_begun = True
+            await self._hub.close(self._live, "interrupted")
+            self.is_over = True
+            self.endings.wake()
+
+
+async def _run(live: LiveSession, settings: RunSettings, interruption: _Interruption) -> int:
+    """Send the prompt and tell what it comes to, and what comes of the tasks that it leaves behind. Begins without
+    waiting: no signal is taken before there is a run."""
+    endings = interruption.endings
+    reason: StopReason = "error"
+    live.agent.log.listen(endings.take)
     live.agent.log.listen(_print_line if settings.output == "json" else _say_notice)
-    accepted = live.prompt(settings.prompt)
-    result = await live.outcome_of(accepted.prompt_id).wait()
-    if result is None:
-        return EXIT_CODES["error"]
-    if settings.output == "text" and result.text:
-        print(result.text)
-    if denied := denials["permission_resolved"]:
-        _say(f"{denied} calls were denied: nobody is there to answer; see --mode")
-    if result.error is not None:
-        _say(result.error.text)
-    elif result.stop_reason != "end_turn":
-        _say(f"the run ended early: {result.stop_reason}")
-    return EXIT_CODES.get(result.stop_reason, EXIT_CODES["error"])
+    live.prompt(settings.prompt)
+    while _goes_on(live, interruption):
+        for ending in await endings.wait():
+            reason = ending.stop_reason
+            if settings.output == "text" and ending.text:
+                print(ending.text, flush=True)
+            if ending.trouble is not None:
+                _say(ending.trouble)
+        _say_what_is_waited_for(live)
+    if endings.denials:
+        _say(f"{endings.denials} calls were denied: nobody is there to answer; see --mode")
+    return EXIT_CODES["interrupted"] if interruption.has_begun else EXIT_CODES.get(reason, EXIT_CODES["error"])
+
+
+def _goes_on(live: LiveSession, interruption: _Interruption) -> bool:
+    """Whether something is still to come."""
+    if interruption.has_begun:
+        return not interruption.is_over
+    return live.is_busy or _is_in_background(live)
+
+
+def _is_in_background(live: LiveSession) -> bool:
+    """Whether something goes on, or has ended, that a run will begin to tell of."""
+    agent = live.agent
+    if agent.open_run is not None or live.is_broken or live.is_taken_over:
+        return False  # suspended, or its journal takes no more: no run begins by itself
+    return bool(agent.history.tasks.running or agent.has_news)
+
+
+def _say_what_is_waited_for(live: LiveSession) -> None:
+    """Once between two runs."""
+    if not live.is_busy and not live.is_closing and _is_in_background(live):
+        names = ", ".join(f"{task.task_id} ({task.label})" for task in live.agent.history.tasks.running)
+        _say(f"waiting for what goes on in the background: {names}; Ctrl-C ends it")
 
 
 def _print_line(_seq: int, _kind: str, line: bytes) -> None:
@@ -130,9 +174,3 @@ def _say(*sentences: str) -> None:
     """Tell people, each sentence once."""
     for sentence in dict.fromkeys(sentences):
         logs.people.info("%s", sentence)
-
-
-async def _cancel_on(signals: AsyncIterator[signal.Signals], live: LiveSession) -> None:
-    """The first Ctrl-C ends the run in good order; its partial text is kept."""
-    async for _ in signals:
-        live.cancel()

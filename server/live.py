@@ -303,7 +303,10 @@ class LiveSession:
         self._runs.wake()
 
     async def stop_task(self, task_id: str) -> None:
-        """End a background task, and return when it has ended. Raises: Problem `session_closed`, NotFound."""
+        """End a background task, and return when it has ended, or after some seconds.
+
+        Raises: Problem `session_closed`, NotFound.
+        """
         self.refuse_closed()
         await self.agent.stop_task(task_id)
 

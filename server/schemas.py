@@ -482,6 +482,8 @@ class RunningCall(Value):
     """Unix time in seconds; absent where it began before the server did."""
     token: str | None = None
     """Its result comes from outside: `POST …/deferred/{token}`."""
+    agent: str | None = None
+    """The subagent whose call it is; absent for the main agent."""
 
 
 class OpenRequest(Value):
@@ -491,11 +493,29 @@ class OpenRequest(Value):
     kind: RequestKind
     tool_name: str
     since: float
+    agent: str | None = None
+    """The subagent that asks; absent for the main agent."""
+
+
+class SubagentWait(Value):
+    """What a subagent that is at work waits for."""
+
+    agent: str
+    """Its label."""
+    task_id: str | None = None
+    """The background task that it is; absent for one that the run waits for."""
+    waiting_for: WaitingFor
+    since: float
+    """Unix time in seconds, as that of the session."""
+    model: str | None = None
+    until: float | None = None
 
 
 class WhyDetail(Value):
     text: str
     """A sentence for a person."""
+    agent: str | None = None
+    """The subagent that waits for the model; absent for the main agent."""
     model: str | None = None
     """The model that is asked, or will be asked again: `provider/model`."""
     until: float | None = None
@@ -507,6 +527,8 @@ class WhyDetail(Value):
     """MCP servers that are not connected yet."""
     queued: int = 0
     """Prompts that wait for their run."""
+    subagents: tuple[SubagentWait, ...] = ()
+    """All that are at work, in the order in which they began, those in the background included."""
 
 
 class Why(Value):

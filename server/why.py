@@ -5,18 +5,18 @@ can do something about is named. Promise: what is said holds in the step in whic
 """
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from agentcore.agent import Agent
-from agentcore.events import PermissionRequest, WaitingFor
 from agentcore.ports.clock import Clock
 from agentcore.session import DeferredCall
-from server.activity import Activity
+from server.activity import Activity, Doing
 from server.deferred import DeferredCalls
 from server.phases import Phase
 from server.queue import Queue
 from server.requests import Requests
-from server.schemas import OpenRequest, RunningCall, WaitsFor, Why, WhyDetail
+from server.schemas import RunningCall, SubagentWait, WaitsFor, Why, WhyDetail
+from server.waits import Doings, Found, of_model, of_person, of_retry, of_tools
 
 _NOTHING: Mapping[Phase, str] = {
     Phase.IDLE: "It waits for a prompt.",
@@ -35,9 +35,6 @@ _STATES: Mapping[Phase, Literal["idle", "running", "interrupted", "suspended", "
     Phase.CLOSING: "closing",
     Phase.CLOSED: "closing",
 }
-
-Found: TypeAlias = tuple[WaitingFor, float, WhyDetail]
-"""What is waited for, since when, and more about it."""
 
 
 class Waits:
@@ -64,42 +61,49 @@ class Waits:
         return None if found == "nothing" else found
 
     def why(self, phase: Phase) -> Why:
+        self._activity.keep(self._agent.subagents.keys())
         is_busy = phase in (Phase.RUNNING, Phase.CLOSING)
-        found = self._person() or (self._of_run() if is_busy else self._of_rest(phase))
+        found = of_person(self._requests.open) or (self._of_run() if is_busy else self._of_rest(phase))
         waiting_for, since, detail = found or self._nothing(phase, is_busy=is_busy)
-        queued = detail.model_copy(update={"queued": len(self._queue)})
-        return Why(state=_STATES[phase], waiting_for=waiting_for, since=since, detail=queued)
-
-    def _person(self) -> Found | None:
-        requests = self._requests.open
-        if not requests:
-            return None
-        names = ", ".join(request.request_id for request in requests)
-        is_question = all(request.kind == "question" for request in requests)
-        text = f"A person has to answer {names}: POST …/permissions/{requests[0].request_id}."
-        detail = WhyDetail(text=text, requests=tuple(map(_open, requests)))
-        return "question" if is_question else "permission", requests[0].ts, detail
+        more = {"queued": len(self._queue), "subagents": self._of_subagents()}
+        return Why(state=_STATES[phase], waiting_for=waiting_for, since=since, detail=detail.model_copy(update=more))
 
     def _of_run(self) -> Found | None:
-        """What a run waits for that waits for no person."""
-        activity, retry = self._activity, self._activity.retry
-        running = [tool for tool in activity.tools.values() if not self._is_deferred(tool.call_id)]
-        if retry is not None:
-            model, until = (None, None) if retry.detail is None else (retry.detail.model, retry.detail.until)
-            text = f"{model or 'The model'} failed, and is asked again at `until`."
-            return "retry", retry.since, WhyDetail(text=text, model=model, until=until)
-        if running:
-            text = f"{', '.join(tool.tool_name for tool in running)} runs."
-            calls = tuple(RunningCall(call_id=one.call_id, tool_name=one.tool_name, since=one.since) for one in running)
-            return "tool", running[0].since, WhyDetail(text=text, calls=calls)
-        if activity.model is not None:
-            model = activity.model.model
-            text = f"{model} was asked; it was last heard at `since`."
-            return "model", activity.model.heard_at, WhyDetail(text=text, model=model)
+        """What a run waits for that waits for no person: what its main agent does, and those that it handed work to."""
+        activity = self._activity
+        doings = self._doings(in_background=False)
+        if found := of_retry(doings) or of_tools(doings, self._is_deferred) or of_model(doings):
+            return found
         if servers := self._agent.awaited_servers:
             text = f"MCP servers are not connected yet: {', '.join(servers)}."
             return "mcp", activity.moved_at, WhyDetail(text=text, servers=servers)
         return None
+
+    def _doings(self, *, in_background: bool) -> Doings:
+        """The main agent with the subagents that its run waits for, or those in the background alone."""
+        activity = self._activity
+        doings: dict[str | None, Doing] = {} if in_background else {None: activity.main}
+        for label, task_id in self._agent.subagents.items():
+            if label in activity.subagents and (task_id is not None) == in_background:
+                doings[label] = activity.subagents[label]
+        return doings
+
+    def _of_subagents(self) -> tuple[SubagentWait, ...]:
+        return tuple(self._of_subagent(label, task_id) for label, task_id in self._agent.subagents.items())
+
+    def _of_subagent(self, label: str, task_id: str | None) -> SubagentWait:
+        asked = [request for request in self._requests.open if request.agent == label]
+        doings: Doings = {label: self._activity.subagents.get(label, Doing())}
+        found = of_person(asked) or of_retry(doings) or of_tools(doings, self._is_deferred) or of_model(doings)
+        waiting_for, since, detail = found or self._nothing(Phase.RUNNING, is_busy=True)
+        return SubagentWait(
+            agent=label,
+            task_id=task_id,
+            waiting_for=waiting_for,
+            since=since,
+            model=detail.model,
+            until=detail.until,
+        )
 
     def _of_rest(self, phase: Phase) -> Found | None:
         """What a session waits for that is not busy and waits for no person."""
@@ -111,6 +115,8 @@ class Waits:
         if phase is Phase.IDLE and len(self._queue):
             text = "Prompts wait in the queue since the server started: POST …/resume begins with the first."
             return "queue", self._queue.shown()[0].ts, WhyDetail(text=text)
+        if phase is Phase.IDLE:  # what else goes on in the background holds nothing up
+            return of_retry(self._doings(in_background=True))
         return None
 
     def _nothing(self, phase: Phase, *, is_busy: bool) -> Found:
@@ -121,10 +127,6 @@ class Waits:
         return any(call.call_id == call_id for call in self._deferred.open)
 
     def _outside(self, call: DeferredCall) -> RunningCall:
-        began = self._activity.tools.get(call.call_id)
+        began = self._activity.main.tools.get(call.call_id)
         since = None if began is None else began.since
         return RunningCall(call_id=call.call_id, tool_name=call.tool_name, since=since, token=call.token)
-
-
-def _open(request: PermissionRequest) -> OpenRequest:
-    return OpenRequest(request_id=request.request_id, kind=request.kind, tool_name=request.tool_name, since=request.ts)

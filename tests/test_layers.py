@@ -102,6 +102,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "delegated",
             "delegating",
             "outfitting",
+            "preloading",
             "worktrees",
             "context",
             "doctor",

@@ -16,6 +16,7 @@ import anyio
 
 from agentcore.background.printed import Printed
 from agentcore.caps import cap_output, safe_text
+from agentcore.errors import AgentError
 from agentcore.events import TaskKind, TaskState, TaskUpdate
 from agentcore.ports.background import TaskReading, TaskRoom, TaskWork
 from agentcore.ports.guard import OutputGuard
@@ -29,9 +30,12 @@ log = logging.getLogger(__name__)
 MAX_RUNNING = 8  # the contract's
 LABEL_CHARS = 80
 GUARD_GRACE_S = 2.0  # 400 KB of the worst text
+STOP_S = 3.0
+"""How long whoever ends a task waits for that; a command is gone in well under a second."""
 END_S = 10.0
 """How long the closing of a session waits for its tasks; a command is ended within half of that."""
 STOPPED = "[stopped before it was done]"
+UNCHECKED = "[what it came to could not be checked for personal data and secrets, and is withheld]"
 LOST = "lost: the server stopped while this ran. It may have taken effect in whole, in part or not at all."
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
@@ -108,7 +112,9 @@ class BackgroundTasks:
         alive = self._alive.get(task_id)
         if alive is not None:
             alive.scope.cancel()
-            await alive.ended.wait()
+            with anyio.move_on_after(STOP_S):
+                await alive.ended.wait()
+            self._tell_if_alive(task_id)
         return self._find(task_id).state
 
     # --- the session ---
@@ -140,32 +146,49 @@ class BackgroundTasks:
     async def _run(self, task_id: str, work: TaskWork, alive: _Alive) -> None:
         outcome: Outcome | None = None
         with alive.scope:
-            outcome = await self._guard.check_outcome(await self._outcome_of(task_id, work))
+            outcome = await self._outcome_of(task_id, work)
         # behind a cancel of the whole process nothing of this is reached: the task is left as it is
         if outcome is None:
             self._end(task_id, "stopped", await self._last_words(task_id))
         else:
             for event in outcome.events:
                 self._log.say_last(event)
-            self._end(task_id, "failed" if outcome.is_error else "completed", outcome.output)
+            self._end(task_id, "failed" if outcome.is_error else "completed", await self._checked(task_id, outcome))
 
     async def _outcome_of(self, task_id: str, work: TaskWork) -> Outcome:
         """The barrier of a task: whatever happens in it, it comes to something."""
         room = TaskRoom(task_id, self._printed[task_id].add, partial(self._remember, task_id))
         try:
             return await work(room)
-        except ToolError as error:
+        except (AgentError, ToolError) as error:  # a full disk, or a session that was taken over, among them
             return Outcome(str(error), is_error=True)
         except Exception:
             log.exception("background task %s of session %s failed", task_id, self._log.session)
             return Outcome("It failed with an internal error; the server's log has the details.", is_error=True)
 
+    async def _checked(self, task_id: str, outcome: Outcome) -> str:
+        """What it came to, past the guard. One that fails lets nothing through, and keeps no end from being told."""
+        try:
+            return (await self._guard.check_outcome(outcome)).output
+        except Exception:
+            log.exception("the result of background task %s of session %s is withheld", task_id, self._log.session)
+            return UNCHECKED
+
     async def _last_words(self, task_id: str) -> str:
-        """What a stopped task printed at last, past the guard; what takes that too long is left out."""
-        with anyio.move_on_after(GUARD_GRACE_S):
-            printed = await self._guard.check_output(self._printed[task_id].end)
-            return "\n".join(piece for piece in (printed, STOPPED) if piece)
+        """What a stopped task printed at last, past the guard; what takes that too long, or fails, is left out."""
+        try:
+            with anyio.move_on_after(GUARD_GRACE_S):
+                printed = await self._guard.check_output(self._printed[task_id].end)
+                return "\n".join(piece for piece in (printed, STOPPED) if piece)
+        except Exception:
+            log.exception("the last words of task %s of session %s are withheld", task_id, self._log.session)
         return STOPPED
+
+    def _tell_if_alive(self, task_id: str) -> None:
+        """Say, once, that a task does not end though it was told to."""
+        task = self._table.find(task_id)
+        if task is not None and task.state == "running":
+            self._tell(TaskUpdate(task_id=task_id, kind=task.kind, label=task.label, state="stopping"), is_last=True)
 
     def _end(self, task_id: str, state: TaskState, result: str) -> None:
         """One step: the end is journaled, and who waits for it or listens is told."""

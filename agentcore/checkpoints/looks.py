@@ -84,6 +84,8 @@ class Look:
     """None where git did not tell all in time: then new files cannot be told."""
     why_not: str | None = None
     """Why not all that the command changes is covered."""
+    undone: dict[Path, str | None] = field(default_factory=dict)
+    """What an undo left meanwhile, where work goes on in the background: contents by name, None for no file."""
     began_ns: int = field(default_factory=time.time_ns)
     budget: Budget = field(default_factory=Budget)
     """Of what is kept beforehand."""
@@ -102,6 +104,10 @@ class Look:
         """Paths that are not as they were."""
         kept = [path for path, known in self.files.items() if print_of(path) != known.print]
         return kept + [path for path, (seen, _) in self.clean.items() if print_of(path) != seen]
+
+    def is_undo(self, change: "Changed") -> bool:
+        """Whether it was an undo that made a change."""
+        return change.why_not is None and self.undone.get(change.path, "") == change.left.blob
 
     def bytes_of(self, known: Known) -> bytes:
         assert known.place is not None

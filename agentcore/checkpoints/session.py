@@ -14,7 +14,7 @@ import anyio
 from anyio import to_thread
 
 from agentcore.checkpoints.git import Deadline, Git, NotCovered, find_git
-from agentcore.checkpoints.looks import Look, Looker
+from agentcore.checkpoints.looks import Changed, Look, Looker
 from agentcore.checkpoints.manifest import Manifest
 from agentcore.checkpoints.repository import KnownRepository, place_of
 from agentcore.checkpoints.run import RunCheckpoint
@@ -32,6 +32,7 @@ LOOK_S = 2.0
 """What looking at a repository may take, before a command and after it."""
 NO_WORK_TREE = "the work folder is not in a git work tree"
 NO_GIT = "there is no program git"
+UNDONE_MEANWHILE = "it was undone while the command ran, which changed it again"
 UNREADABLE = (
     "The checkpoint of the last run that changed files cannot be read, so nothing was undone. Where a newer server"
     " wrote it, use that one; else remove checkpoints/{} from the session's folder to undo the run before."
@@ -59,6 +60,8 @@ class SessionCheckpoints:
         self._lock = threading.Lock()
         self._run = RunCheckpoint("none", self._vault, self._clock)
         self._repository = KnownRepository()
+        self._looks: list[Look] = []
+        """Those of commands that run."""
         self._undone: set[str] = set()
         """Runs that were taken back and whose checkpoints could not be removed."""
         self._withheld: dict[int, Manifest | None] = {}
@@ -114,6 +117,8 @@ class SessionCheckpoints:
                 if manifest is not None and not manifest.is_nothing and manifest.run not in self._undone:
                     report = Undo(self._vault, self._workspace).of(manifest, is_dry=is_dry)
                     self._withheld = {number: report.left_of(manifest)}
+                    for look in () if is_dry else self._looks:
+                        look.undone.update(report.left)
                     return Undoing(number, report.event(), report.is_final)
         return None
 
@@ -180,6 +185,7 @@ class SessionCheckpoints:
                 look = looker.before(watched, deadline)
             except OSError as error:
                 raise _not_kept("not run", error) from error
+            self._looks.append(look)
         if look.why_not is not None:
             self._tell(look.why_not, coverage)
         return look
@@ -187,8 +193,9 @@ class SessionCheckpoints:
     def _after(self, looker: Looker, look: Look, coverage: Coverage) -> None:
         """Write down what the command did; it did it, so what fails here is only told."""
         with self._lock, look.kept:
+            self._looks = [other for other in self._looks if other is not look]
             try:
-                self._run.changed(looker.after(look, Deadline(LOOK_S)))
+                self._run.changed(_made_by_it(look, looker.after(look, Deadline(LOOK_S))))
             except NotCovered as reason:
                 self._tell(str(reason), coverage)
             except OSError as error:
@@ -199,6 +206,15 @@ class SessionCheckpoints:
             self._told.add(reason)
             text = f"Undo does not cover what this command changes: {reason}. The file tools are covered."
             coverage.notices.append(Notice(level="info", code="command_not_covered", text=text))
+
+
+def _made_by_it(look: Look, changes: Iterable[Changed]) -> Iterator[Changed]:
+    """Of what changed while a command ran, what no undo did; what both changed cannot be taken back."""
+    for change in changes:
+        if change.path not in look.undone:
+            yield change
+        elif not look.is_undo(change):
+            yield Changed(change.path, why_not=UNDONE_MEANWHILE)
 
 
 def prune_all(directories: Iterable[Path], now: float) -> None:

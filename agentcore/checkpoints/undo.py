@@ -63,6 +63,8 @@ class Report:
     restored: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    left: dict[Path, str | None] = field(default_factory=dict)
+    """What each path that was taken back holds now: the name of a content, None for no file."""
     withheld: list[Entry] = field(default_factory=list)
     """Whose contents could not be put back and are told to be kept."""
     is_final: bool = True
@@ -120,6 +122,7 @@ class Undo:
             self._withhold(entry, shown, f"it cannot be changed: {error.strerror or 'no reason told'}", report)
         else:
             (report.deleted if entry.before is None else report.restored).append(shown)
+            report.left[path] = None if entry.before is None else entry.before.blob
             if entry.before is None:
                 self._gone.add(path)
 

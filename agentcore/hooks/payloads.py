@@ -15,6 +15,7 @@ from agentcore.permissions.names import is_known, spelled
 from agentcore.ports.hooks import EndedRun
 from agentcore.ports.permission import Ask
 from agentcore.ports.tools import Outcome
+from agentcore.session import BackgroundTask
 
 Fields = Mapping[str, Any]
 
@@ -46,6 +47,8 @@ class Now:
     agent_type: str | None = None
     model: str | None = None
     """`provider/model` of the next run."""
+    tasks: tuple[BackgroundTask, ...] = ()
+    """Those of the session that are alive."""
 
 
 def common(now: Now, event: str) -> dict[str, Any]:
@@ -158,13 +161,21 @@ def _suggestion(rule: str) -> Fields:
 # --- runs ---
 
 
-def of_stop(text: str, *, is_continued: bool) -> Fields:
+def of_stop(text: str, now: Now, *, is_continued: bool) -> Fields:
     return {
         "stop_hook_active": is_continued,
         "last_assistant_message": text,
-        "background_tasks": [],
+        "background_tasks": [*map(_task, now.tasks)],
         "session_crons": [],
     }
+
+
+def _task(task: BackgroundTask) -> Fields:
+    told = {"id": task.task_id, "status": "running", "description": task.label}
+    if task.kind == "bash":
+        return {**told, "type": "shell"}
+    kind, _, description = task.label.partition(": ")  # as the tool `task` labels them
+    return {**told, "type": "subagent", "agent_type": kind, "description": description}
 
 
 def of_run(run: EndedRun) -> Fields:

@@ -117,7 +117,8 @@ class SessionHooks:
     # --- the end of a run ---
 
     async def stopping(self, text: str, *, is_continued: bool) -> Heard:
-        return _sent_on("Stop", await self._hear("Stop", payloads.of_stop(text, is_continued=is_continued)))
+        fields = payloads.of_stop(text, self.room.now, is_continued=is_continued)
+        return _sent_on("Stop", await self._hear("Stop", fields))
 
     async def stop_failed(self, code: str, text: str) -> None:
         await self._hear("StopFailure", {"error": code, "error_details": text}, code)
@@ -153,7 +154,7 @@ class SessionHooks:
             "agent_id": agent_id,
             "agent_type": agent_type,
             "agent_transcript_path": self.room.transcript_path,  # where its events are, under its label
-            **payloads.of_stop(text, is_continued=is_continued),
+            **payloads.of_stop(text, self.room.now, is_continued=is_continued),
         }
         return _sent_on("SubagentStop", await self._hear("SubagentStop", fields, agent_type))
 

@@ -63,8 +63,8 @@ class Background(Protocol):
         ...
 
     async def stop(self, task_id: str) -> TaskState:
-        """End a task and wait until it has ended; one that has ended already stays as it is.
+        """End a task and wait until it has ended, for some seconds at most; one that has ended stays as it is.
 
-        Returns its state. Raises: ToolError when there is no such.
+        Returns its state: `stopping` where it does not end. Raises: ToolError when there is no such.
         """
         ...

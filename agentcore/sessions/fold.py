@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from agentcore.budget import Ledger
 from agentcore.deferrals import Deferrals
 from agentcore.events import (
+    TASK_ALIVE,
     AssistantMessage,
     Cleared,
     Compacted,
@@ -300,6 +301,7 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             history.was_busy = busy
         case TurnStart(turn=turn):
             ledger.turns = history.open_turn = turn
+            ledger.turns_before = min(ledger.turns_before, turn - 1)  # one that is begun again counts once
             history.is_unanswered = True
         case TurnEnd():
             history.open_turn = None
@@ -323,7 +325,7 @@ def _apply_to_run(history: History, event: NumberedEvent) -> None:
             transcript.todos = items
         case TaskUpdate(task_id=task_id, state=state):
             history.tasks.updated(event, event.ts)
-            if state != "running":
+            if state not in TASK_ALIVE:
                 history.processes.pop(task_id, None)
         case AssistantMessage(message=message):
             _close_calls(history)

@@ -29,8 +29,8 @@ MAX_NOTICES = 20
 NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
 _PERSONAL = (".claude/agents", ".agents/agents")
 _SHARED = (".agentcore/agents", ".claude/agents", ".agents/agents")
-_WITHOUT_EFFECT = ("hooks", "mcpServers")
-"""What would run something: it is told that it does not."""
+_WITHOUT_EFFECT = ("hooks", "initialPrompt", "mcpServers", "memory")
+"""What other agents do something with: it is told that nothing comes of it here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,7 @@ def _kind(head: Head, body: str, origin: Origin) -> AgentKind:
         mode=_mode(head),
         max_turns=_turns(head),
         effort=None if origin.is_shared else head.text("effort") or None,
+        skills=head.words("skills"),
         is_background=head.is_on("background", otherwise=False, when_odd=False),
         is_isolated=head.text("isolation") == "worktree",
     )
@@ -223,6 +224,8 @@ def _ignored(head: Head, kind: AgentKind) -> Iterator[str]:
         yield "`permissionMode` of an agent cannot switch questions off"
     if kind.origin.is_shared and _model(head) is not None:
         yield "`model` of a repository's agent has no effect"
+    if kind.origin.is_shared and head.text("effort"):
+        yield "`effort` of a repository's agent has no effect"
     if any("(" in entry for entry in head.words("tools")):
         yield "`tools` takes names alone: what has a pattern is left out"
     if any("(" in entry for entry in head.words("disallowedTools")):

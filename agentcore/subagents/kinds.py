@@ -39,6 +39,8 @@ class AgentKind:
     """None: the session's; see `modes`."""
     max_turns: int = MAX_TURNS
     effort: str | None = None
+    skills: tuple[str, ...] = ()
+    """Names of those that it is told with its task."""
     is_background: bool = False
     is_isolated: bool = False
     """It works in a git worktree of its own."""

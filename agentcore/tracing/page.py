@@ -37,16 +37,16 @@ _COUNTED: Mapping[Kind, str] = {
 }
 
 
-def render(title: str, nodes: list[Node], *, has_requests: bool) -> Iterator[str]:
-    """The page in pieces."""
+def render(title: str, nodes: list[Node], remark: str | None = None) -> Iterator[str]:
+    """The page in pieces; `remark` stands above all."""
     began = nodes[0].at if nodes else 0.0
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY.partition("; frame-ancestors")[0])}">'
     yield f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{_STYLE}</style>'
     yield f"</head><body><h1>{escape(title)}</h1>"
     yield f'<p class="sum">{escape(_summary(nodes, began))}</p>'
-    if not has_requests:
-        yield '<p class="sum">What was sent to the model was not kept: start the server with --debug for that.</p>'
+    if remark is not None:
+        yield f'<p class="sum">{escape(remark)}</p>'
     yield from _nodes(nodes, began)
     yield "</body></html>\n"
 

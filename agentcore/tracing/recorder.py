@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from agentcore.folders import open_regular
 from agentcore.ports.clock import Clock
 from agentcore.redaction import REDACTED, Redactor
 from agentcore.tracing.requests import Deltas, Line
@@ -22,7 +23,8 @@ SHOWN_HEADERS = frozenset(
 
 
 class Recorder:
-    """Satisfies `wiretap.Listener`. The file belongs to its user alone; it is made with the first request."""
+    """Satisfies `wiretap.Listener`. The file belongs to its user alone; it is made with the first request. What stands
+    in its place and is no file of its own (a link, a pipe) is neither followed nor waited for."""
 
     def __init__(self, path: Path, clock: Clock, last_seq: Callable[[], int], redactor: Redactor) -> None:
         self._path = path
@@ -61,7 +63,7 @@ class Recorder:
             return self._redactor.text(body.decode(errors="replace"))
 
     def _append(self, line: bytes) -> None:
-        file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        file = open_regular(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
         try:
             if os.fstat(file).st_size + len(line) > MAX_BYTES:
                 logger.warning("the trace of a session has %d MiB and ends here", MAX_BYTES >> 20)

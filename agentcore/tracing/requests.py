@@ -5,12 +5,15 @@ One JSON object a line: `at` (Unix seconds), `after_seq` (the last event before 
 address), `text` (what stands between them). So a conversation is kept once, however often it is sent.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agentcore.folders import open_regular
 
 FILE_NAME = "trace.jsonl"
 
@@ -84,12 +87,12 @@ def restored(lines: Iterable[Line]) -> Iterator[Request]:
 
 def read_lines(path: Path) -> Iterator[Line]:
     """All of a file, in order; none where there is no file. One that is cut or broken is left out: whoever wrote behind
-    it began anew."""
+    it began anew. Raises: OSError, also for what is no regular file."""
     try:
-        file = path.open("rb")
+        file = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return
-    with file:
-        for text in file:
+    with os.fdopen(file, "rb") as opened:
+        for text in opened:
             with suppress(ValidationError):
                 yield Line.model_validate_json(text)

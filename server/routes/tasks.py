@@ -34,7 +34,8 @@ ENDPOINTS = (
         "DELETE",
         "/v1/sessions/{id}/tasks/{task_id}",
         stop_task,
-        "End a background task and all that it started; one that has ended already stays as it is.",
+        "End a background task and all that it started; one that has ended already stays as it is, and one that does"
+        " not end within seconds is `stopping` until it does.",
         {204: None},
         problems=(*_FIND_PROBLEMS, "session_closed", "storage_unavailable"),
     ),

@@ -34,6 +34,7 @@ ANSWERS: dict[str, type[Received]] = {
     "SessionList": values.SessionPage,
     "SessionState": values.SessionState,
     "StoredBlob": values.Blob,
+    "SubagentWait": values.SubagentWait,
     "UndoAnswer": values.Undo,
     "Why": values.Why,
     "WhyDetail": values.WhyDetail,

@@ -100,9 +100,7 @@ effort: low
 background: yes
 isolation: worktree
 color: blue
-skills: [one]
-memory: user
-initialPrompt: hello""",
+skills: [one, /two]""",
         body="You review.",
     )
     index = find_agents(places)
@@ -116,7 +114,18 @@ initialPrompt: hello""",
         7,
         "low",
     )
-    assert (kind.is_background, kind.is_isolated) == (True, True)
+    assert (kind.is_background, kind.is_isolated, kind.skills) == (True, True, ("one", "/two"))
+
+
+def test_what_nothing_comes_of_is_told_once_for_each_file(places: Places) -> None:
+    put(places.home / MINE, head="name: helper\ndescription: d\nmemory: user\ninitialPrompt: hello\nskills: {a: b}")
+    index = find_agents(places)
+    assert only(index).skills == ()
+    assert index.notices == (
+        "~/.claude/agents/helper.md: `skills` is no list of words.",
+        "~/.claude/agents/helper.md: `initialPrompt` of an agent has no effect.",
+        "~/.claude/agents/helper.md: `memory` of an agent has no effect.",
+    )
 
 
 def test_an_agent_of_a_repository_tightens_and_never_loosens(places: Places) -> None:
@@ -140,6 +149,7 @@ mcpServers: [github]""",
         "`mcpServers` of an agent has no effect.",
         "`permissionMode` of an agent cannot switch questions off.",
         "`model` of a repository's agent has no effect.",
+        "`effort` of a repository's agent has no effect.",
     ]
 
 

@@ -165,6 +165,26 @@ async def test_a_command_that_was_running_has_an_unknown_outcome(tmp_path: Path)
         assert not any(event.type == "tool_start" for event in home.events(live))
 
 
+async def test_a_run_that_is_cancelled_before_it_goes_on_ends_what_was_cut_and_does_not_claim_to_know_how(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        home.provider.script(use(call("bash", command="echo on; sleep 60")))
+        live.prompt("wait")
+        with anyio.fail_after(5):
+            while not any(event.type == "tool_output_delta" for event in home.events(live)):
+                await anyio.lowlevel.checkpoint()
+    async with house(tmp_path) as home:
+        live = await home.reload(live.id)
+        live.resume_run()
+        assert live.cancel()
+        await idle(live)
+        assert kinds(home.events(live)) == ["status", "tool_end", "turn_end", "done", "status"]
+        end = next(event for event in home.events(live) if event.type == "tool_end")
+        assert (end.output, end.is_error) == (UNKNOWN_OUTCOME, True)
+
+
 async def test_a_model_call_that_was_cut_is_made_again(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         live = await home.session()

@@ -279,7 +279,7 @@ async def test_a_run_that_cannot_even_be_closed_is_done_all_the_same(
 
     async with house(tmp_path) as home:
         live = await home.session()
-        monkeypatch.setattr("agentcore.run.close_batch", fail)
+        monkeypatch.setattr("agentcore.leftovers.close_batch", fail)
         home.provider.script(say("Hello."))
         accepted = live.prompt("go")
         with anyio.fail_after(5):

@@ -140,6 +140,21 @@ def test_what_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.parametrize("place", ["link", "pipe", "folder"])
+def test_what_is_no_file_of_its_own_is_neither_followed_nor_waited_for(
+    tmp_path: Path, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, elsewhere = tmp_path / FILE_NAME, tmp_path / "elsewhere"
+    elsewhere.write_text(_line(head=0, tail=0, text="other").model_dump_json() + "\n")
+    before = elsewhere.read_bytes()
+    {"link": lambda: file.symlink_to(elsewhere), "pipe": lambda: os.mkfifo(file), "folder": file.mkdir}[place]()
+    recorder(tmp_path)(sent('"a"'))
+    assert "cannot be written and ends here" in caplog.text
+    with pytest.raises(OSError, match=r"symbolic links|no regular file|directory"):
+        read_requests(file)
+    assert elsewhere.read_bytes() == before
+
+
 def test_they_are_forgotten_after_two_weeks(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("old", "new", "none")]
     for folder in folders:
@@ -269,8 +284,7 @@ def test_of_a_request_what_is_new_is_shown(before: Any, body: Any, new: Any) -> 
 def test_the_page_escapes_whatever_it_shows() -> None:
     evil = "</pre><script>alert(1)</script>"
     node = Node("tool", evil, 1.0, facts=[evil], texts=[(evil, evil)], children=[Node("notice", evil, 2.0)])
-    page = "".join(render(evil, [node], has_requests=False))
+    page = "".join(render(evil, [node], evil))
     assert "<script" not in page
-    assert page.count("&lt;script&gt;") == 7
-    assert "--debug" in page
+    assert page.count("&lt;script&gt;") == 8
     assert list(outline([node]))[1].startswith("    +1.000 s     notice")

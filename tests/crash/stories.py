@@ -21,7 +21,7 @@ def check_journal(data: bytes) -> list[dict[str, Any]]:
     check_once("telling of a task", [task_id for event in said for task_id in event.get("task_ids", ())])
     updates = [(event["task_id"], event["state"]) for event in events if event["type"] == "task_update"]
     check_once("beginning of a task", [task_id for task_id, state in updates if state == "running"])
-    check_once("end of a task", [task_id for task_id, state in updates if state != "running"])
+    check_once("end of a task", [task_id for task_id, state in updates if state not in ("running", "stopping")])
     check_once("result", [event["call_id"] for event in events if event["type"] == "tool_end"])
     return events
 

@@ -38,7 +38,7 @@ class Checked:
 
     def waits_for_deferred(self) -> bool:
         told, live = self.world.told, self.world.live
-        is_put_off = told.is_suspended and live.agent.settings.unattended == "defer" and bool(told.open_requests)
+        is_put_off = told.is_suspended and live.agent.settings.unattended == "defer" and bool(told.requests_of_run)
         return not told.is_busy and told.run is not None and (bool(told.deferred) or is_put_off)
 
     def forget_what_was_cut(self) -> None:
@@ -50,7 +50,10 @@ class Checked:
     def check_loaded(self) -> None:
         self.last_act = len(self.world.lines)
         self.is_untouched = True
-        assert not self.world.told.is_busy
+        told = self.world.told
+        assert not told.is_busy or told.run in told.wakes, "a load began what nobody asked for"
+        assert not told.tasks.alive, "it was alive in a process that is no more"
+        assert not fold(self.world.lines).subagents.unfinished
         self.check_fold()
 
     def check_fold(self) -> None:
@@ -58,6 +61,7 @@ class Checked:
         live, told = self.world.live.agent.history, self.world.told
         read = fold(self.world.lines)
         assert facts(read) == facts(live)
+        assert turns(live) in (turns(read), turns(read, but=int(read.is_unanswered and read.open_turn is None)))
         assert texts(read) == [one for one in texts(live) if not (isinstance(one, str) and one in told.unheard)]
 
     # --- what always holds ---
@@ -75,11 +79,23 @@ class Checked:
         assert [one.request_id for one in live.requests.open] == told.open_requests
         assert [one.token for one in live.state().deferred] == list(told.deferred)
         assert [one.id for one in live.agent.history.transcript.open_calls] == told.calls
+        assert [task.task_id for task in live.agent.history.tasks.running] == told.tasks.alive
+        assert [task.task_id for task in live.agent.history.tasks.untold] == told.tasks.untold
+        self.check_beside()
         self.check_acceptance()
         self.check_what_was_acknowledged()
         world.person.check(told.numbers, world.events)
         if world.reading is not None:
             assert not world.reading.done()
+
+    def check_beside(self) -> None:
+        """What goes on in the background, and what came of it."""
+        told = self.world.told
+        assert all(told.task_of.get(name) in (None, *told.tasks.alive) for name in told.open_requests)
+        if not told.is_busy and told.run is None and not told.waiting:
+            assert not told.tasks.has_news, "an idle session has something undelivered"
+        open_ones = {label for label, one in told.subagents.items() if not one.is_over}
+        assert open_ones <= set(self.world.live.agent.subagents), "something of a subagent is open, and it is gone"
 
     def check_acceptance(self) -> None:
         """A session that is not busy takes a prompt, and one that is does not."""
@@ -118,10 +134,15 @@ def facts(history: History) -> tuple[Any, ...]:
         history.settings,
         history.context if history.run is not None else None,  # a load without a run begins a fresh one
         history.notes,
-        history.ledger.turns,
-        history.ledger.run_turns,
         history.ledger.total,
+        history.tasks.all,
+        history.tasks.untold,
     )
+
+
+def turns(history: History, but: int = 0) -> tuple[int, int]:
+    """Model calls of the prompt and of its last run. `but`: for a turn that a kill has cut, and that begins again."""
+    return history.ledger.turns - but, history.ledger.run_turns - but
 
 
 def texts(history: History) -> list[Any]:

@@ -16,7 +16,7 @@ from agentcore.session import Submission
 from server.schemas import AnswerBody
 from tests.fakes import SPENT
 from tests.property.checks import EXPIRES_S, Checked, refusal_of
-from tests.property.stand_ins import ended
+from tests.property.stand_ins import ModelCall, RunningTool, ended
 from tests.property.told import has_number
 
 TORN = b'{"type":"text_delta","seq":1,"sess'
@@ -86,7 +86,8 @@ class Life(Checked):
             assert (accepted.disposition == "started") <= (not told.is_busy or when_busy == "interrupt")
             self.world.look()
             assert self.world.told.prompts[accepted.prompt_id] == name
-            assert not (accepted.disposition == "steering" and told.open_requests), "what waits for a person is skipped"
+            is_skipped = accepted.disposition == "steering"
+            assert not (is_skipped and told.requests_of_main), "what waits for a person is skipped"
             self.is_untouched = False
 
         assert self.act(prompt) == refusal
@@ -139,10 +140,11 @@ class Life(Checked):
         def cancel() -> None:
             told = self.world.told
             run = told.run
-            has_run = told.is_busy or run is not None
+            has_run, tasks = told.is_busy or run is not None, told.tasks.alive
             assert self.world.live.cancel() == has_run
             self.world.look()
-            assert not (has_run and told.open_requests), "a cancel resolves them in the same step"
+            assert not (has_run and told.requests_of_run), "a cancel resolves them in the same step"
+            assert told.tasks.alive == tasks, "a cancel ended what goes on in the background"
             told.is_cancelled = told.run is not None and told.run == run
             self.is_untouched &= not has_run
 
@@ -239,21 +241,50 @@ class Life(Checked):
     # --- the model and the tools ---
 
     def tell_model(self, then: str, *what: StreamPart | ProviderError) -> None:
-        if self.world.told.is_busy and not self.world.process.model.calls:
+        if self.world.told.is_busy and not self.calls_of_main:
             self.world.settle()
-        for call in self.world.process.model.calls:
+        for call in self.calls_of_main:
             call.tell(*what)
         self.go_on(then)
 
+    @property
+    def calls_of_main(self) -> list[ModelCall]:
+        return [call for call in self.world.process.model.calls if call.is_main]
+
+    def tell_subagent(self, which: int, then: str, *what: StreamPart | ProviderError) -> None:
+        calls = [call for call in self.world.process.model.calls if not call.is_main]
+        if calls:
+            calls[which % len(calls)].tell(*what)
+        self.go_on(then)
+
     def model_answers(self, then: str) -> None:
+        self.tell_model(then, *self.an_answer())
+
+    def subagent_answers(self, which: int, then: str) -> None:
+        self.tell_subagent(which, then, *self.an_answer())
+
+    def an_answer(self) -> list[StreamPart]:
         text = f"answer {self.number()}"
-        self.tell_model(then, TextPart(text), Finished((Text(text=text),), SPENT, "end_turn"))
+        return [TextPart(text), Finished((Text(text=text),), SPENT, "end_turn")]
 
     def model_calls_tools(self, names: list[str], then: str) -> None:
+        self.tell_model(then, *self.a_batch(names))
+
+    def subagent_calls_tools(self, which: int, names: list[str], then: str) -> None:
+        self.tell_subagent(which, then, *self.a_batch(names))
+
+    def a_batch(self, names: list[str]) -> list[StreamPart]:
         # the same ids each time, as some backends give them
-        calls = [ToolCall(id=f"call-{n}", name=name, input={"number": self.number()}) for n, name in enumerate(names)]
+        calls = [self.a_call(f"call-{n}", name) for n, name in enumerate(names)]
         parts = [ToolCallPart(call.id, call.name, 0) for call in calls]
-        self.tell_model(then, *parts, Finished((Text(text="So."), *calls), SPENT, "tool_use"))
+        return [*parts, Finished((Text(text="So."), *calls), SPENT, "tool_use")]
+
+    def a_call(self, call_id: str, name: str) -> ToolCall:
+        number = self.number()
+        if name not in ("delegate", "delegate_behind"):
+            return ToolCall(id=call_id, name=name, input={"number": number})
+        given = {"description": f"piece {number}", "prompt": f"Do piece {number}.", "subagent_type": "general-purpose"}
+        return ToolCall(id=call_id, name="task", input={**given, "run_in_background": name == "delegate_behind"})
 
     def model_shows_a_word(self, then: str) -> None:
         self.tell_model(then, TextPart("word "))
@@ -261,12 +292,31 @@ class Life(Checked):
     def model_fails(self, kind: Any, then: str) -> None:
         self.tell_model(then, ProviderError(kind, "It failed."))
 
+    def subagent_fails(self, which: int, kind: Any, then: str) -> None:
+        self.tell_subagent(which, then, ProviderError(kind, "It failed."))
+
     def a_tool_ends(self, which: int, outcome: str, then: str) -> None:
-        tools = [tool for tool in self.world.process.tools if not tool.end.done()]
+        self.end_one(self.world.process.tools, which, outcome)
+        self.go_on(then)
+
+    def a_task_ends(self, which: int, outcome: str, then: str) -> None:
+        self.end_one(self.world.process.tasks, which, outcome)
+        self.go_on(then)
+
+    def end_one(self, running: list[RunningTool], which: int, outcome: str) -> None:
+        tools = [tool for tool in running if not tool.end.done()]
         if tools:
             end, what = tools[which % len(tools)].end, ended(outcome)
             end.set_exception(what) if isinstance(what, Exception) else end.set_result(what)
-        self.go_on(then)
+
+    def stop_a_task(self, which: int) -> None:
+        alive = self.world.told.tasks.alive
+        if not alive:
+            return
+        name = alive[which % len(alive)]
+        self.world.finish(self.world.live.stop_task(name))
+        self.world.look()
+        assert name not in self.world.told.tasks.alive, "it was stopped, and goes on"
 
     # --- the reader ---
 
@@ -318,14 +368,21 @@ class Life(Checked):
         assert told.is_at_rest, "it never comes to its end"
         assert told.ended | told.removed == set(told.prompts)
         assert told.turns == 0
+        assert not told.tasks.has_news
+        assert all(subagent.is_over for subagent in told.subagents.values())
+        assert not self.world.live.agent.subagents
         assert not told.is_compacting
         assert world.person.cursor >= max(told.numbers, default=0), "the reader waits behind the last event"
         self.check_fold()
 
     def help_on(self) -> None:
         told, process = self.world.told, self.world.process
-        if process.model.calls:
+        if self.calls_of_main:
             self.model_answers("all")
+        elif process.model.calls:
+            self.subagent_answers(0, "all")
+        elif process.tasks:
+            self.a_task_ends(0, "done", "all")
         elif process.tools:
             self.a_tool_ends(0, "done", "all")
         elif told.open_requests:

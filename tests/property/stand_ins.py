@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from agentcore.errors import ProviderError
 from agentcore.messages import ToolResult
+from agentcore.ports.background import Background, TaskRoom
 from agentcore.ports.models import Finished, ModelRequest, StreamPart
 from agentcore.ports.tools import Deferred, Outcome, Tool, ToolError, ToolRoom, ToolSpec
 from agentcore.tools.catalogue import builtin_tools
@@ -41,7 +42,7 @@ class Model(FakeProvider):
             block.call_id for one in request.messages for block in one.content if isinstance(block, ToolResult)
         )
         assert all(count == 1 for count in results.values()), "a call with two results"
-        call = ModelCall()
+        call = ModelCall(is_main="-general-purpose-" not in request.session)
         self.calls.append(call)
         try:
             yield call.parts()
@@ -52,7 +53,9 @@ class Model(FakeProvider):
 class ModelCall:
     """One call of the model that waits to be told what to say."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_main: bool) -> None:
+        self.is_main = is_main
+        """Of the main agent; else of a subagent."""
         self._told: deque[StreamPart | ProviderError] = deque()
         self._moved = anyio.Event()
 
@@ -105,9 +108,36 @@ class SteppedTool:
         return None
 
 
+@dataclass
+class BeginTool:
+    """Begins a background task that runs until it is told how it ends."""
+
+    spec: ToolSpec
+    running: list[RunningTool]
+    background: Background | None
+
+    async def run(self, input: Number, room: ToolRoom) -> Outcome:
+        if self.background is None:
+            raise ToolError("Nothing can run in the background here.")
+        return Outcome(self.background.start(f"task {input.number}", self.work, kind="bash"))
+
+    async def work(self, task: TaskRoom) -> Outcome:
+        one = RunningTool(self.spec.name, asyncio.get_running_loop().create_future())
+        self.running.append(one)
+        task.take(b"It prints.")
+        try:
+            return await one.end
+        finally:
+            self.running.remove(one)
+
+    def preview(self, input: Number) -> str | None:
+        return None
+
+
 LOOK = ToolSpec(name="look", description="Look.", input=Number, read_only=True, parallel_safe=True)
 CHANGE = ToolSpec(name="change", description="Change.", input=Number, read_only=False)
 HAND_OVER = replace(LOOK, name="hand_over", parallel_safe=False)
+BEGIN = ToolSpec(name="begin", description="Begin.", input=Number, gated_inside=True)
 SPECS = (LOOK, CHANGE, HAND_OVER)
 
 
@@ -126,7 +156,7 @@ async def in_line(function: Callable[..., T], *args: Any, abandon_on_cancel: boo
 
 
 @contextmanager
-def stand_ins(tools_of: Callable[[], list[RunningTool]]) -> Iterator[None]:
+def stand_ins(tools_of: Callable[[], list[RunningTool]], tasks_of: Callable[[], list[RunningTool]]) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(anyio.to_thread, "run_sync", in_line))
         stack.enter_context(patch.object(os, "fsync", lambda file: None))
@@ -138,7 +168,8 @@ def stand_ins(tools_of: Callable[[], list[RunningTool]]) -> Iterator[None]:
             real = [
                 tool for tool in builtin_tools(*parts, **named) if tool.spec.name in ("bash", "read")
             ]  # never called
-            return [*real, *(SteppedTool(spec, running) for spec in SPECS)]
+            begin = BeginTool(BEGIN, tasks_of(), named["background"])
+            return [*real, begin, *(SteppedTool(spec, running) for spec in SPECS)]
 
         stack.enter_context(patch("agentcore.makers.builtin_tools", made))
         yield

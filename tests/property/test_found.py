@@ -33,6 +33,28 @@ FOUND: dict[str, list[tuple[Any, ...]]] = {
         ("model_answers", "some"),
         ("prompt", "interrupt", "all"),
     ],
+    "a call was announced in a run that had been cancelled before it began": [
+        ("prompt", "reject", "all"),
+        ("suspend", "all"),
+        ("model_calls_tools", ["change", "change"], "all"),
+        ("kill", 0, False),
+        ("answer", 0, True, False, "all"),
+        ("answer", 0, False, False, "nothing"),
+        ("time_goes_on", 7),
+        ("prompt", "interrupt", "all"),
+    ],
+    "a resumed run was cancelled before it went on, and its turn had no end": [
+        ("prompt", "reject", "all"),
+        ("stop_and_start",),
+        ("resume", "nothing"),
+        ("cancel", "all"),
+    ],
+    "a turn that began again behind a suspension was not counted at the next load": [
+        ("prompt", "reject", "all"),
+        ("stop_and_start",),
+        ("resume", "nothing"),
+        ("suspend", "all"),
+    ],
     "a run that was cancelled during a sync took a message and began another turn": [
         ("prompt", "reject", "all"),
         ("prompt", "steer", "all"),

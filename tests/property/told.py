@@ -2,7 +2,7 @@
 
 The model beside the machine: each line is checked against what the ones before it allow. Promise: numbers only grow,
 calls and results are paired and in order, a run has one `done`, a prompt is in exactly one place, and no effect begins
-twice.
+twice. What goes on beside the main agent is in `told_beside`.
 """
 
 import json
@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.crash.stories import STRIDE
+from tests.property.told_beside import ToldSubagent, ToldTasks
 
 Line = dict[str, Any]
 READS_ONLY = frozenset({"look", "hand_over"})
 """Tools that may begin again after a crash."""
+
+
+_SHARED = frozenset({"permission_request", "permission_resolved"})
+"""What is one table for all agents."""
 
 
 def has_number(line: bytes) -> bool:
@@ -54,6 +59,17 @@ class Told:
     """Resolutions of permission requests, empty for open ones."""
     asked: dict[str, str] = field(default_factory=dict)
     """The request of a call."""
+    tasks: ToldTasks = field(default_factory=ToldTasks)
+    subagents: dict[str, ToldSubagent] = field(default_factory=dict)
+    """By label, those that are over included."""
+    task_of: dict[str, str] = field(default_factory=dict)
+    """The background task that asked, by request."""
+    asked_by: dict[str, str] = field(default_factory=dict)
+    """The subagent that asked, by request."""
+    wakes: set[str] = field(default_factory=set)
+    """Prompts that nobody sent: their runs began by themselves."""
+    in_background: set[str] = field(default_factory=set)
+    """Calls that began a subagent in the background."""
     is_busy: bool = False
     turns: int = 0
     """Turns that have no end."""
@@ -74,7 +90,9 @@ class Told:
                 self.last = entry["seq"]
                 self.numbers.append(self.last)
             understood = getattr(self, f"_{entry['type']}", None)
-            if understood is not None:
+            if entry.get("agent") is not None and entry["type"] not in _SHARED:
+                self._of_subagent(entry)
+            elif understood is not None:
                 understood(entry)
                 self.check_places()
         return self
@@ -84,8 +102,19 @@ class Told:
         return [name for name, resolution in self.requests.items() if not resolution]
 
     @property
+    def requests_of_run(self) -> list[str]:
+        """Open ones that end with the run."""
+        return [name for name in self.open_requests if name not in self.task_of]
+
+    @property
+    def requests_of_main(self) -> list[str]:
+        """Open ones of the main agent's own calls."""
+        return [name for name in self.requests_of_run if name not in self.asked_by]
+
+    @property
     def is_at_rest(self) -> bool:
-        return not (self.is_busy or self.run or self.waiting or self.inbox or self.open_requests or self.deferred)
+        goes_on = self.is_busy or self.run or self.tasks.alive
+        return not (goes_on or self.waiting or self.inbox or self.open_requests or self.deferred)
 
     def check_places(self) -> None:
         """Every prompt that was accepted is in exactly one place."""
@@ -101,6 +130,10 @@ class Told:
         name, how = line["prompt_id"], line.get("disposition", "started")
         is_new = name not in self.prompts
         self.prompts[name] = line["text"]
+        if line.get("is_wake"):
+            assert self.tasks.has_news, "a run began by itself, and there is nothing to tell"
+            assert not self.waiting, "a run began by itself before a prompt that waits"
+            self.wakes.add(name)
         if not is_new:
             return
         if how == "started":
@@ -142,10 +175,13 @@ class Told:
     def _user_message(self, line: Line) -> None:
         assert not self.calls, "a message between calls and their results"
         name = line.get("prompt_id")
+        self.tasks.tell(line.get("task_ids", ()))
+        assert (line["source"] == "notification") == bool(line.get("task_ids"))
         if name is None:
             return
         self.said[name] += 1
-        self._asking.append(self.prompts[name])
+        if name not in self.wakes:
+            self._asking.append(self.prompts[name])
         if line["source"] == "steer":
             assert self.run is not None
             self.inbox.remove(name)
@@ -186,11 +222,17 @@ class Told:
         assert self.requests.get(self.asked.get(name, ""), "allowed") == "allowed", "run without an answer"
         self.started[name] += 1
         assert self.started[name] == 1 or line["tool_name"] in READS_ONLY, "an effect began twice"
+        if line["tool_name"] == "task" and line["input"].get("run_in_background"):
+            self.in_background.add(name)
 
     def _tool_end(self, line: Line) -> None:
         assert line["call_id"] in self.calls, "a result without its call, or a second one"
         self.calls.remove(line["call_id"])
         self.started[line["call_id"]] += 0
+        for subagent in self.subagents.values():
+            assert subagent.in_background or subagent.call != line["call_id"] or subagent.is_over, (
+                "left open by its end"
+            )
         self.deferred = {token: call for token, call in self.deferred.items() if call != line["call_id"]}
 
     def _deferred(self, line: Line) -> None:
@@ -199,9 +241,15 @@ class Told:
         self.deferred[call["token"]] = call["call_id"]
 
     def _permission_request(self, line: Line) -> None:
-        assert line["request_id"] not in self.requests, "a request under an id that was used"
-        assert line["call_id"] in self.calls
-        self.requests[line["request_id"]] = ""
+        name, agent = line["request_id"], line.get("agent")
+        assert name not in self.requests, "a request under an id that was used"
+        assert line["call_id"] in (self.calls if agent is None else self.subagents[agent].calls)
+        if agent is not None:
+            self.asked_by[name] = agent
+        if "task_id" in line:
+            assert line["task_id"] in self.tasks.alive
+            self.task_of[name] = line["task_id"]
+        self.requests[name] = ""
         self.asked[line["call_id"]] = line["request_id"]
 
     def _permission_resolved(self, line: Line) -> None:
@@ -214,7 +262,30 @@ class Told:
         assert line["busy"] is not self.is_busy, "a status that is no edge"
         self.is_busy = line["busy"]
 
+    def _task_update(self, line: Line) -> None:
+        self.tasks.update(line)
+
+    def _session_closed(self, line: Line) -> None:
+        assert not self.tasks.alive, "a session was closed, and something goes on in it"
+        assert all(subagent.is_over for subagent in self.subagents.values())
+
+    def _of_subagent(self, line: Line) -> None:
+        label = line["agent"]
+        if line["type"] == "user_message" and "for_call" in line:
+            assert label not in self.subagents, "a subagent under a label that was used"
+            call = line["for_call"]
+            assert call in self.started
+            self.subagents[label] = ToldSubagent(call, call in self.in_background)
+            return
+        subagent = self.subagents[label]
+        request = self.asked.get(line.get("call_id", ""), "")
+        is_cancelled = self.is_cancelled and not subagent.in_background
+        subagent.read(line, is_cancelled=is_cancelled, resolution=self.requests.get(request, "allowed"))
+
     def _load(self, line: Line) -> None:
+        if self.run in self.wakes and not self.said[self.run]:
+            del self.prompts[self.run]  # it told nothing: what it was to tell is still to be told
+            self.run = None
         assert line["base"] > self.last
         assert line["base"] % STRIDE == 0
         self.last = line["base"]

@@ -21,7 +21,9 @@ then = st.sampled_from(["all"] * 12 + ["nothing"] * 6 + ["kill"] + ["some"] * 2)
 """What happens behind a move before the next one: everything goes on until it waits, or less, or a kill."""
 
 _TOOLS = st.lists(st.sampled_from(["look", "change", "hand_over"]), min_size=1, max_size=3)
-_MOVES: list[tuple[int, str, tuple[st.SearchStrategy[Any], ...]]] = [
+_MORE = st.sampled_from(["look", "change", "hand_over", "begin", "begin", "delegate", "delegate", "delegate_behind"])
+Moves = list[tuple[int, str, tuple[st.SearchStrategy[Any], ...]]]
+_MOVES: Moves = [
     (3, "time_goes_on", (st.integers(0, 5),)),
     (9, "prompt", (st.sampled_from(["reject", "queue", "steer", "interrupt"]), then)),
     (6, "model_answers", (then,)),
@@ -52,20 +54,30 @@ _MOVES: list[tuple[int, str, tuple[st.SearchStrategy[Any], ...]]] = [
 """Each with how often it is chosen, among all of them."""
 
 
-_CHOICES = [(name, arguments) for weight, name, arguments in _MOVES for _ in range(weight)]
+_BESIDE: Moves = [
+    (9, "prompt", (st.sampled_from(["reject", "queue", "steer", "interrupt"]), then)),
+    (24, "model_calls_tools", (st.lists(_MORE, min_size=2, max_size=5), then)),
+    (12, "subagent_answers", (which, then)),
+    (18, "subagent_calls_tools", (which, _TOOLS, then)),
+    (3, "subagent_fails", (which, st.sampled_from(["overloaded", "auth"]), then)),
+    (12, "a_task_ends", (which, st.sampled_from(["done", "failed"]), then)),
+    (3, "stop_a_task", (which,)),
+]
+"""What there is besides where work goes on beside the main agent."""
 
 
 @st.composite
-def moves(draw: st.DrawFn) -> Move:
-    name, arguments = draw(st.sampled_from(_CHOICES))
+def moves(draw: st.DrawFn, given: Moves) -> Move:
+    name, arguments = draw(st.sampled_from([move[1:] for move in given for _ in range(move[0])]))
     return name, tuple(draw(argument) for argument in arguments)
 
 
-walks: st.SearchStrategy[Walk] = st.tuples(
-    st.fixed_dictionaries(
-        {"unattended": st.sampled_from(["wait", "defer"]), "expires": st.booleans(), "reads": st.booleans()}
-    ),
-    st.lists(moves(), min_size=SHORTEST, max_size=LONGEST),
+_BEGINNINGS = st.fixed_dictionaries(
+    {"unattended": st.sampled_from(["wait", "defer"]), "expires": st.booleans(), "reads": st.booleans()}
+)
+walks: st.SearchStrategy[Walk] = st.one_of(
+    st.tuples(_BEGINNINGS, st.lists(moves(given), min_size=SHORTEST, max_size=LONGEST))
+    for given in (_MOVES, _MOVES + _BESIDE)
 )
 
 

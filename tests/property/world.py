@@ -41,6 +41,8 @@ class Process:
     journal: BinaryIO = field(init=False)
     """Where the test has read to."""
     tools: list[RunningTool] = field(default_factory=list)
+    tasks: list[RunningTool] = field(default_factory=list)
+    """Those in the background that are no subagents."""
     over: anyio.Event = field(default_factory=anyio.Event)
 
     async def exist(self) -> None:
@@ -71,7 +73,7 @@ class World:
         self._lives = itertools.count(2)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stack = ExitStack()
-        self._stack.enter_context(stand_ins(lambda: self.process.tools))
+        self._stack.enter_context(stand_ins(lambda: self.process.tools, lambda: self.process.tasks))
         self.process = self._start(root / "life-1")
 
     def begin(self, **settings: Any) -> None:

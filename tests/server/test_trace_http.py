@@ -1,6 +1,7 @@
 """`GET …/trace` and `agentcore trace`: what happened, and what was sent, without secrets."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,21 @@ def test_what_is_sent_is_kept_only_where_that_was_asked_for(served: Daemon) -> N
     assert "sent to scripted:" in page_of(served, with_it)
     assert "was not kept" in page_of(served, without)
     assert "I look." in page_of(served, without)  # what happened is told all the same
+
+
+@pytest.mark.parametrize("place", ["link", "pipe"])
+def test_what_stands_in_the_place_of_the_file_holds_up_nobody_and_the_page_says_so(served: Daemon, place: str) -> None:
+    with Client(served.url, served.token) as client:
+        session = client.create_session(mode="yolo", trace=True)
+        file = trace_file(served, session.id)
+        file.symlink_to(served.cwd / "story.json") if place == "link" else os.mkfifo(file)
+        assert session.prompt_and_wait("go").text == "Done."
+    page = page_of(served, session.id)
+    assert "What was sent to the model cannot be read: trace.jsonl" in page
+    assert "I look." in page
+    command = [sys.executable, "-m", "server.cli", "trace", "--state-dir", str(served.state_dir), session.id]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, "prompt" in ran.stdout) == (0, True)
 
 
 def test_with_debug_it_is_kept_of_every_session_that_does_not_say_no(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 def answer(state: str, waiting_for: str, since: float, **detail: object) -> dict[str, Any]:
-    lists: dict[str, object] = {"calls": [], "requests": [], "servers": [], "queued": 0}
+    lists: dict[str, object] = {"calls": [], "requests": [], "servers": [], "queued": 0, "subagents": []}
     return {"state": state, "waiting_for": waiting_for, "since": since, "detail": {**lists, **detail}}
 
 
@@ -190,10 +190,14 @@ def test_what_a_subagent_says_is_no_word_of_a_silent_model() -> None:
     take(ModelStart(turn=1, model="a/b", attempt=1, agent="explore-1"))
     take(TextDelta(turn=1, text="I look.", agent="explore-1"))
     take(ToolStart(call_id="c", tool_name="x", input={"b": 1, "agent": "y"}, group=0, position=0))
-    assert activity.model is not None
-    assert (activity.model.model, activity.model.heard_at, list(activity.tools)) == (MODEL, asked, ["c"])
+    main, subagent = activity.main, activity.subagents["explore-1"]
+    assert main.model is not None
+    assert (main.model.model, main.model.heard_at, list(main.tools)) == (MODEL, asked, ["c"])
+    clock.time += 8
     take(TextDelta(turn=1, text='"agent":"x"'))
-    assert activity.model.heard_at == asked + 8
+    assert main.model.heard_at == asked + 16
+    assert subagent.model is not None
+    assert (subagent.model.model, subagent.model.heard_at, list(subagent.tools)) == ("a/b", asked + 8, [])
 
 
 async def test_a_tool_that_runs_is_named_with_its_call(served: Served) -> None:

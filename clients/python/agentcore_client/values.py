@@ -187,6 +187,8 @@ class RunningCall(Received):
     """Unix time in seconds; None where it began before the server did."""
     token: str | None = None
     """Its result comes from outside: `answer_deferred`."""
+    agent: str | None = None
+    """The subagent whose call it is; None for the main agent."""
 
 
 class OpenRequest(Received):
@@ -196,11 +198,28 @@ class OpenRequest(Received):
     kind: str
     tool_name: str
     since: float
+    agent: str | None = None
+    """The subagent that asks; None for the main agent."""
+
+
+class SubagentWait(Received):
+    """What a subagent that is at work waits for."""
+
+    agent: str
+    """Its label."""
+    task_id: str | None = None
+    """The background task that it is; None for one that the run waits for."""
+    waiting_for: str
+    since: float
+    model: str | None = None
+    until: float | None = None
 
 
 class WhyDetail(Received):
     text: str
     """A sentence for a person."""
+    agent: str | None = None
+    """The subagent that waits for the model; None for the main agent."""
     model: str | None = None
     until: float | None = None
     """Unix time in seconds at which it goes on by itself."""
@@ -209,6 +228,8 @@ class WhyDetail(Received):
     servers: tuple[str, ...] = ()
     """MCP servers that are not connected yet."""
     queued: int = 0
+    subagents: tuple[SubagentWait, ...] = ()
+    """All that are at work, those in the background included."""
 
 
 class Why(Received):
