@@ -19,6 +19,7 @@ from agentcore.replies import Reply
 from agentcore.session import Submission
 from agentcore.usage import Budget
 from server import frames
+from server.answers import BudgetState, PromptAccepted, SessionState, Snapshot, Why
 from server.bus import Bus
 from server.deferred import DeferredCalls
 from server.disposition import Fate, Standing, fate_of
@@ -28,7 +29,7 @@ from server.phases import Phase
 from server.problems import Problem
 from server.queue import Queue
 from server.requests import Granted, Requests, check_answer, scope_of
-from server.schemas import AnswerBody, BudgetState, PromptAccepted, SessionState, Snapshot, WhenBusy, Why
+from server.schemas import AnswerBody, WhenBusy
 from server.side_jobs import SideJob
 from server.supervisor import Supervisor
 from server.waiters import OutcomeReply, Waiters

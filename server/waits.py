@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from agentcore.events import SUBAGENT_TOOL, PermissionRequest, WaitingFor
 from server.activity import Doing, ModelCall, ToolRun
-from server.schemas import OpenRequest, RunningCall, WhyDetail
+from server.answers import OpenRequest, RunningCall, WhyDetail
 
 Found: TypeAlias = tuple[WaitingFor, float, WhyDetail]
 """What is waited for, since when, and more about it."""

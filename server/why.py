@@ -11,11 +11,12 @@ from agentcore.agent import Agent
 from agentcore.ports.clock import Clock
 from agentcore.session import DeferredCall
 from server.activity import Activity, Doing
+from server.answers import RunningCall, SubagentWait, Why, WhyDetail
 from server.deferred import DeferredCalls
 from server.phases import Phase
 from server.queue import Queue
 from server.requests import Requests
-from server.schemas import RunningCall, SubagentWait, WaitsFor, Why, WhyDetail
+from server.schemas import WaitsFor
 from server.waits import Doings, Found, of_model, of_person, of_retry, of_tools
 
 _NOTHING: Mapping[Phase, str] = {

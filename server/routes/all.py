@@ -1,5 +1,6 @@
 """Every endpoint; the router and `openapi.yaml` are both made from this table."""
 
+from server.answers import Snapshot
 from server.routes import (
     approvals,
     blobs,
@@ -19,7 +20,6 @@ from server.routes import (
     undo,
 )
 from server.routes.table import Endpoint
-from server.schemas import Snapshot
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *health.ENDPOINTS,

@@ -7,12 +7,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.answers import ApprovalInfo, ApprovalList
 from server.bodies import read_body
 from server.hub import Hub
 from server.problems import Problem
 from server.routes.context import hub_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import ApprovalBody, ApprovalInfo, ApprovalList
+from server.schemas import ApprovalBody
 
 
 async def list_approvals(request: Request) -> Response:

@@ -4,11 +4,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentcore.errors import AgentError
+from server.answers import CompactAnswer
 from server.bodies import read_body
 from server.problems import Problem
 from server.routes.context import hub_of, live_of, respond
 from server.routes.table import Endpoint
-from server.schemas import CompactAnswer, Empty
+from server.schemas import Empty
 
 
 async def compact(request: Request) -> Response:

@@ -9,11 +9,12 @@ from agentcore.attachments import ATTACHED
 from agentcore.events import UserMessage
 from agentcore.messages import Document, Image, Text
 from agentcore.session import Settings
+from server.answers import ForkAnswer
 from server.bodies import read_body
 from server.routes.context import hub_of, respond
 from server.routes.sessions import given_settings
 from server.routes.table import Endpoint
-from server.schemas import AttachedBlob, AttachedData, ForkAnswer, ForkBody
+from server.schemas import AttachedBlob, AttachedData, ForkBody
 
 
 async def fork(request: Request) -> Response:

@@ -9,20 +9,12 @@ from starlette.responses import Response
 
 from agentcore.app import App
 from agentcore.languages import LanguageState
+from server.answers import Health, Info, LanguageInfo, McpServerInfo, ProviderInfo, SandboxInfo, TicketAnswer
 from server.bodies import read_body
 from server.openapi import served_bytes
 from server.routes.context import hub_of, respond
 from server.routes.table import Endpoint
-from server.schemas import (
-    Health,
-    Info,
-    LanguageInfo,
-    McpServerInfo,
-    ProviderInfo,
-    SandboxInfo,
-    TicketAnswer,
-    TicketBody,
-)
+from server.schemas import TicketBody
 from server.tickets import Tickets
 
 FEATURES = (

@@ -3,10 +3,11 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.answers import Messages
 from server.bodies import read_query
 from server.routes.context import hub_of, respond
 from server.routes.table import Endpoint
-from server.schemas import Messages, MessagesQuery
+from server.schemas import MessagesQuery
 
 
 async def messages(request: Request) -> Response:

@@ -6,12 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentcore.errors import AgentError
+from server.answers import PermissionGranted, PermissionList
 from server.bodies import read_body
 from server.hub import Hub
 from server.live import LiveSession
 from server.routes.context import hub_of, live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import AnswerBody, DeferredBody, PermissionGranted, PermissionList
+from server.schemas import AnswerBody, DeferredBody
 
 logger = logging.getLogger(__name__)
 

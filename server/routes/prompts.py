@@ -10,25 +10,14 @@ from agentcore.agent import RunResult
 from agentcore.attachments import Attachments, PromptBlock, check_total
 from agentcore.errors import BadRequest, Unprocessable
 from agentcore.events import Error
+from server.answers import CancelAnswer, PromptAccepted, PromptDone, RunError, SuspendAnswer
 from server.bodies import read_body
 from server.idempotency import submission_of
 from server.live import LiveSession
 from server.problems import Problem
 from server.routes.context import hub_of, live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import (
-    AttachedBlob,
-    AttachedData,
-    AttachedPath,
-    CancelAnswer,
-    Empty,
-    PromptAccepted,
-    PromptAttachment,
-    PromptBody,
-    PromptDone,
-    RunError,
-    SuspendAnswer,
-)
+from server.schemas import AttachedBlob, AttachedData, AttachedPath, Empty, PromptAttachment, PromptBody
 
 
 async def prompt(request: Request) -> Response:

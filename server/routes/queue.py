@@ -4,11 +4,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentcore.events import QueuedPrompt
+from server.answers import QueueList
 from server.bodies import read_body
 from server.live import LiveSession
 from server.routes.context import live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import EditBody, QueueList, ReorderBody
+from server.schemas import EditBody, ReorderBody
 
 
 async def list_queue(request: Request) -> Response:

@@ -4,11 +4,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentcore.session import StandingRule
+from server.answers import RuleList
 from server.hub import Hub
 from server.problems import Problem
 from server.routes.context import hub_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import RuleList
 
 
 async def list_rules(request: Request) -> Response:

@@ -9,22 +9,14 @@ from starlette.responses import Response
 from agentcore.app import App
 from agentcore.events import SessionUpdated
 from agentcore.session import Settings, Summary
+from server.answers import SessionEntry, SessionList, SessionState, Why
 from server.bodies import read_body, read_query
 from server.hub import Hub
 from server.live import LiveSession
 from server.problems import Problem
 from server.routes.context import hub_of, live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import (
-    CreateSession,
-    ListQuery,
-    PatchSession,
-    SessionEntry,
-    SessionList,
-    SessionSettings,
-    SessionState,
-    Why,
-)
+from server.schemas import CreateSession, ListQuery, PatchSession, SessionSettings
 
 _SETTINGS = tuple(SessionSettings.model_fields)
 _CURSOR = re.compile(r"([0-9]{1,12}\.[0-9]{3}):(.+)")

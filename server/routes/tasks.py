@@ -3,9 +3,9 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.answers import TaskList
 from server.routes.context import live_of, no_content, respond
 from server.routes.table import Endpoint
-from server.schemas import TaskList
 
 
 async def list_tasks(request: Request) -> Response:

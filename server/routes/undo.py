@@ -5,11 +5,12 @@ from starlette.responses import Response
 
 from agentcore.errors import AgentError
 from agentcore.events import Undone
+from server.answers import UndoAnswer
 from server.bodies import read_body
 from server.problems import Problem
 from server.routes.context import hub_of, live_of, respond
 from server.routes.table import Endpoint
-from server.schemas import UndoAnswer, UndoBody
+from server.schemas import UndoBody
 
 
 async def undo(request: Request) -> Response:

@@ -13,9 +13,10 @@ from agentcore.messages import ToolCall
 from agentcore.ports.permission import Answer, Ask
 from agentcore.sessions.log import JournalLog
 from agentcore.usage import MAX_AMOUNT, MAX_COUNT, Budget, Used
+from server.answers import BudgetState
 from server.live import LiveSession
 from server.problems import Problem
-from server.schemas import AnswerBody, BudgetState
+from server.schemas import AnswerBody
 from tests.core.test_queue import of_kind
 from tests.fakes import FakeClock, House, call, house, kinds, say, use
 

@@ -16,10 +16,11 @@ from agentcore.ports.models import TextPart
 from agentcore.session import SUBMISSION_KEPT_S, Submission
 from agentcore.sessions import journal
 from agentcore.sessions.submissions import OPEN
+from server.answers import PromptAccepted
 from server.live import LiveSession
 from server.problems import Problem
 from server.queue import QUEUE_CHARS, QUEUE_LIMIT
-from server.schemas import PromptAccepted, WhenBusy
+from server.schemas import WhenBusy
 from tests.fakes import FakeClock, House, Turn, call, house, kinds, say, use
 
 pytestmark = pytest.mark.anyio
