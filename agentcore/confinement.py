@@ -42,6 +42,7 @@ def confinement_of(sandbox: Sandbox, config: AppConfig, effective: Effective) ->
     profile = SandboxProfile(
         writable=(*config.roots, *effective.additional_directories),
         hidden=hidden_from_tools(config),
+        protected=tuple(sorted(effective.scripts)),
         has_network=chosen.network,
         domains=chosen.allowed_domains,
     )

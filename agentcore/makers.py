@@ -321,6 +321,7 @@ class SessionMakers:
             home=config.home,
             deny=effective.rules.deny,
             ask=effective.rules.ask,
+            scripts=effective.scripts,
         )
         return replace(workspace, readable=(*workspace.readable, *personal_folders(places_of(config, workspace))))
 

@@ -22,8 +22,8 @@ PROC = Path("/proc")
 
 
 def new_mark() -> str:
-    """A mark that no other call has: `<pid>.<start of the process>.<random>`."""
-    return f"{os.getpid()}.{start_of(os.getpid())}.{secrets.token_hex(16)}"
+    """A mark that no other call has: `<pid>.<start of the process>.<namespace of the pid>.<random>`."""
+    return f"{os.getpid()}.{start_of(os.getpid())}.{_namespace()}.{secrets.token_hex(16)}"
 
 
 def kill_marked(mark: str) -> None:
@@ -59,9 +59,18 @@ def kill_group(leader: int, start: int) -> None:
 
 
 def _is_orphan(mark: str) -> bool:
-    pid, _, rest = mark.partition(".")
-    start = rest.partition(".")[0]
-    return pid.isdigit() and start.isdigit() and start_of(int(pid)) != int(start)
+    """Whether its server is no more. Of one in another container that cannot be told, nor is it ours to tell."""
+    pid, start, namespace, *_ = *mark.split("."), "", ""
+    is_ours = namespace == str(_namespace()) and pid.isdigit() and start.isdigit()
+    return is_ours and start_of(int(pid)) != int(start)
+
+
+def _namespace() -> int:
+    """In which the ids of processes are meant; 0 where there is but one."""
+    try:
+        return os.stat(PROC / "self" / "ns" / "pid").st_ino  # noqa: PTH116 - beside `os.listdir`, and as short
+    except OSError:
+        return 0
 
 
 def _own_line() -> Iterator[int]:
@@ -111,8 +120,9 @@ def _mark_of(pid: int) -> str:
 
 
 def _session_of(pid: int) -> int:
-    """The session (setsid(2)) of a process; 0 where that cannot be told."""
-    return int(next(iter(_stat_of(pid)[3:]), 0))
+    """The session (setsid(2)) of a process; 0 where that cannot be told, and for one that is only not yet reaped."""
+    stat = _stat_of(pid)
+    return int(stat[3]) if stat and stat[0] != "Z" else 0
 
 
 def start_of(pid: int) -> int:

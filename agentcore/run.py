@@ -204,11 +204,11 @@ class Runner:
     async def _attempt(self, run: OpenRun) -> tuple[StopReason, Error | None]:
         """The barrier of a run: every failure becomes its closing error."""
         try:
+            if run.prompt.is_wake and not run.has_message:
+                self._wake(run)
             candidates = self._parts.candidates_of(self.model)
             self._parts.checkpoints.begin_run(run.prompt.run_id)
             self._parts.guard.begin_run()
-            if run.prompt.is_wake and not run.has_message:
-                self._wake(run)
             await self._parts.servers.look(SERVERS_START_S)
             if not await self._begin_message(run, candidates):
                 return "blocked", None
@@ -237,7 +237,8 @@ class Runner:
             return "error", _INTERNAL
 
     def _wake(self, run: OpenRun) -> None:
-        """Begin a run with what came of background tasks. Before anything waits: with this message they are told."""
+        """Begin a run with what came of background tasks. Before anything waits or fails: with this message they are
+        told, else the next run would begin for them at once."""
         self.hearing.put_off()
         message = notification(self.history.tasks.untold, run.prompt.prompt_id)
         self._say(message)

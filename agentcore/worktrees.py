@@ -127,7 +127,8 @@ class Worktrees:
         given = self._workspace
         inner = given.cwd.relative_to(source) if given.cwd.is_relative_to(source) else Path()
         deny = (*given.deny, *moved(Rulebook(deny=given.deny), source, folder, given.home).deny)
-        return replace(given, cwd=folder / inner, roots=(folder,), deny=deny)
+        scripts = frozenset(folder / one.relative_to(source) for one in given.scripts if one.is_relative_to(source))
+        return replace(given, cwd=folder / inner, roots=(folder,), deny=deny, scripts=given.scripts | scripts)
 
     def _git(self, binary: str, folder: Path, *arguments: str) -> str:
         """Raises: ToolError."""

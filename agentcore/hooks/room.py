@@ -98,6 +98,8 @@ class HookRoom:
         self._of_run: tuple[Handler, ...] = ()
         self._spent: set[str] = set()
         """By identity, those handlers of the run that run once and did."""
+        self._approved: set[str] | None = None
+        """Those of a repository that somebody approved, by content; None until the first occasion."""
         self._scene = scene
         self._searches = Searches()
         self._environ = command_environ(scene.environ)
@@ -182,8 +184,21 @@ class HookRoom:
     def _may_run(self, handler: Handler) -> bool:
         return not handler.origin.is_shared or self._scene.is_approved(handler.origin, handler.sha256)
 
+    def _tell_of_changed(self) -> None:
+        """Warn, once, of a hook that ran, or might have, and does not any more."""
+        approved = {one.sha256 for one in self.handlers if one.origin.is_shared and self._may_run(one)}
+        for handler in self.handlers:
+            if handler.sha256 in (self._approved or set()) - approved:
+                text = (
+                    f"The hook {handler.title} of {handler.origin.name} runs no more: its approval was taken back, or"
+                    " what it runs was changed. See agentcore hooks."
+                )
+                self.notice("warning", "approval_needed", text)
+        self._approved = approved
+
     async def _chosen(self, occasion: Occasion) -> tuple[Handler, ...]:
         """The same handler written in several files runs once."""
+        self._tell_of_changed()
         chosen: dict[str, Handler] = {}
         for handler in self.handlers:
             # first whether it may run at all: what nobody approved costs nothing, its matcher included

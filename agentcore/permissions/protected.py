@@ -60,7 +60,9 @@ def _is_elsewhere(parts: list[str]) -> bool:
 
 
 def is_protected_place(real: PurePath, workspace: Workspace) -> bool:
-    """As `is_protected`, for an absolute path, seen from the root it lies in."""
+    """As `is_protected`, for an absolute path, seen from the root it lies in; so are the session's scripts."""
+    if real in workspace.scripts:
+        return True
     root = next((root for root in workspace.roots if real.is_relative_to(root)), None)
     return is_protected(real if root is None else real.relative_to(root))
 

@@ -24,6 +24,8 @@ class Workspace:
     """Closed to every tool: credentials and the server's own state."""
     readable: tuple[Path, ...] = ()
     """Readable though outside or hidden: this session's own journal and spill files."""
+    scripts: frozenset[Path] = frozenset()
+    """Files in it that hooks and servers run: to change one asks in every mode."""
     home: Path = field(default_factory=Path.home)
     """Of the user: what `~` stands for in rules and in shell lines."""
     deny: tuple[Rule, ...] = ()

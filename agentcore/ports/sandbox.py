@@ -19,6 +19,8 @@ class SandboxProfile:
     """Resolved: credentials and the server's own state. There is nothing in them."""
     readable: tuple[Path, ...] = ()
     """Inside of what is hidden."""
+    protected: tuple[Path, ...] = ()
+    """Files of the project that stay as they are, besides those of well-known names."""
     is_read_only: bool = False
     """Plan mode: nothing can be written but a private /tmp."""
     has_network: bool = False

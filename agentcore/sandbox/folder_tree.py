@@ -1,7 +1,8 @@
 """Where in a tree of folders git would see a repository; looked at again and again, at the price of what changed.
 
 A folder whose inode and time of change (`st_ctime`, which no program can set) are as they were has the entries that it
-had, so it costs one `lstat`. Follows no link. The outermost folders come first, so that a bound cuts off the deepest.
+had, so it costs one `lstat`. Follows no link. A look may be bounded: the next one goes on where it was, so that all
+folders have their turn. The outermost come first: where there are too many, the deepest are left out.
 """
 
 import os
@@ -37,28 +38,41 @@ class FolderTree:
         self._tops = [
             _Folder(str(top)) for top in tops if not any(top != other and top.is_relative_to(other) for other in tops)
         ]
+        self._waiting = deque[_Folder]()
+        """Where the next look goes on; empty: at the tops."""
+        self._seen = 0
+        """Folders, since the tops."""
         self.is_whole = True
-        """Whether the last look came to its end."""
+        """Whether the last look went from the tops to the end."""
+        self.has_too_many = False
+        """Whether there are folders that no look comes to."""
 
-    def repositories(self, until: float) -> Iterator[Path]:
-        """Each `.git`, and each folder that git would take for a bare repository. `until` is of `time.monotonic`."""
-        self.is_whole = False
-        waiting = deque(self._tops)
-        for _ in range(MAX_FOLDERS):
-            if not waiting:
-                self.is_whole = True
-                return
-            if time.monotonic() > until:
+    def repositories(self, unchanged: int, until: float) -> Iterator[Path]:
+        """Each `.git`, and each folder that git would take for a bare repository, of all folders or of the next ones:
+        of so many `unchanged` ones, and `until` some time of `time.monotonic`."""
+        self.is_whole = not self._waiting
+        if not self._waiting:
+            self._waiting, self._seen = deque(self._tops), 0
+        yield from self._next_ones(self._waiting, unchanged, until)
+        self.is_whole = self.is_whole and not self._waiting
+
+    def _next_ones(self, waiting: deque[_Folder], unchanged: int, until: float) -> Iterator[Path]:
+        while waiting and unchanged > 0 and time.monotonic() <= until:
+            self._seen += 1
+            if self._seen > MAX_FOLDERS:
+                self.has_too_many, self.is_whole = True, False
+                waiting.clear()
                 return
             folder = waiting.popleft()
+            before = folder.look
             if folder.path in self._closed or not _look_at(folder):
                 continue
+            unchanged -= before is not None and folder.look == before
             if folder.git is not None:
                 yield Path(folder.path, folder.git)
             if folder.is_bare:
                 yield Path(folder.path)
             waiting += folder.below.values()
-        self.is_whole = not waiting
 
 
 def _look_at(folder: _Folder) -> bool:

@@ -47,7 +47,8 @@ def look(profile: SandboxProfile, cwd: Path, held: tuple[Path, ...] = ()) -> Fou
     linked = tuple(dict.fromkeys((*linked, *apart.values())))
     roots = tuple(dict.fromkeys((*given, *apart, *linked)))
     protected, watched = list[Path](held), list[Watched]()
-    for path in dict.fromkeys((*_protected(folders), *(state / name for state in linked for name in _GIT))):
+    state = (place / name for place in linked for name in _GIT)
+    for path in dict.fromkeys((*_protected(folders), *state, *profile.protected)):
         _sort(path, protected, watched)
     hidden = [path for path in profile.hidden if os.path.lexists(path)]
     sockets = [] if profile.has_network else list(_sockets())

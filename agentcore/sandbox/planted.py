@@ -14,14 +14,16 @@ from pathlib import Path
 
 from agentcore.events import Notice
 from agentcore.ports.sandbox import SandboxProfile
-from agentcore.sandbox.folder_tree import FolderTree
+from agentcore.sandbox.folder_tree import MAX_FOLDERS, FolderTree
 from agentcore.sandbox.git_folders import Program, led_to, programs_of
 from agentcore.sandbox.worktrees import linked_state
 from agentcore.within import one_line
 
 FIRST_LOOK_S = 2.0
 LOOK_S = 0.5
-"""At most, for a project on a slow disk; what is deeper then is not looked at."""
+"""At most, on a slow disk; the next look goes on with what is left."""
+UNCHANGED = 1_500
+"""Folders that a look behind a command goes through besides those that changed: the command waits for it, 5 ms."""
 MAX_HELD = 4
 """Repositories below the roots that are held by mounts, those nearest to the top: each costs each command 1.5 ms."""
 HELD = ("config", "config.worktree", "hooks")
@@ -78,7 +80,7 @@ class _Project:
     def news(self) -> list[Notice]:
         with self._lock:
             known = self._begun()
-            found = self._look(LOOK_S)
+            found = self._look(UNCHANGED, LOOK_S)
             self._known = found if self._tree.is_whole else known | found
             new = {place: found[place] - known.get(place, frozenset()) for place in found}
             return [*_told({self._shown(place): programs for place, programs in new.items() if programs}), *self._cut()]
@@ -86,18 +88,18 @@ class _Project:
     def _begun(self) -> Programs:
         """What is known, from a first look where there was none."""
         if self._known is None:
-            self._known = self._look(FIRST_LOOK_S)
+            self._known = self._look(MAX_FOLDERS, FIRST_LOOK_S)
             below = (place for place in self._known if place.name == ".git" and place.parent not in self._roots)
             folders = [place for place in below if place.is_dir()]
             self._held = tuple(sorted(folders, key=lambda place: (len(place.parts), place))[:MAX_HELD])
         return self._known
 
-    def _look(self, limit_s: float) -> Programs:
+    def _look(self, unchanged: int, limit_s: float) -> Programs:
         linked = [state for root in self._roots for state in linked_state(root)]
         own = {*(Path(os.path.realpath(root / ".git")) for root in self._roots), *linked}  # mounts hold them
         writable = (*self._roots, *linked)
         found = Programs()
-        for place in self._tree.repositories(time.monotonic() + limit_s):
+        for place in self._tree.repositories(unchanged, time.monotonic() + limit_s):
             folder = led_to(place, writable)
             if folder is not None:
                 found[place] = programs_of(folder, writable, own)
@@ -110,7 +112,7 @@ class _Project:
 
     def _cut(self) -> Iterator[Notice]:
         """Say once that there are too many folders: each time would be noise, and never would hide what lies there."""
-        if not self._tree.is_whole and not self._has_told_of_bound:
+        if self._tree.has_too_many and not self._has_told_of_bound:
             self._has_told_of_bound = True
             text = (
                 "There are too many folders here to look at them all after each command: whether one put a git"

@@ -25,6 +25,7 @@ from agentcore.settings.command_tools import CommandTool
 from agentcore.settings.layers import Layer
 from agentcore.settings.private import FILE_NAME
 from agentcore.settings.providers import ModelNames
+from agentcore.settings.scripts import scripts_in
 from agentcore.settings.servers import McpServer
 from agentcore.settings.sources import (
     Sources,
@@ -70,6 +71,8 @@ class Effective:
     names: ModelNames = field(default_factory=ModelNames)
     languages: tuple[LanguageSetup, ...] = ()
     """Language servers besides the known ones, or in place of one."""
+    scripts: frozenset[Path] = frozenset()
+    """Files of the project that hooks and servers run."""
     shared: tuple[Layer, ...] = ()
     """What the files of the repository say, the nearest folder first."""
     notices: tuple[str, ...] = ()
@@ -127,6 +130,7 @@ def _merged(sources: Sources, own: Sequence[Layer], shared: Sequence[Layer], cwd
     everything = [*own, *shared]
     chosen = model.made(values)
     hooks = handlers_of(layer.hooks for layer in everything if layer.hooks is not None)
+    servers = _servers(everything)
     return Effective(
         choices=chosen,
         sources={key: origins.get(key, DEFAULT) for key in KEYS},
@@ -134,7 +138,8 @@ def _merged(sources: Sources, own: Sequence[Layer], shared: Sequence[Layer], cwd
         closed_modes={mode: layer.origin.name for layer in own for mode in layer.closed_modes},
         hooks=() if chosen.disable_all_hooks else hooks,
         hooks_are_off=chosen.disable_all_hooks or any(layer.hooks is not None and layer.hooks.is_off for layer in own),
-        mcp_servers=_servers(everything),
+        mcp_servers=servers,
+        scripts=frozenset() if cwd is None else scripts_in(_written(hooks, servers, cwd), cwd),
         additional_directories=folders,
         tools=_tools(own),
         names=own[0].names,
@@ -142,6 +147,15 @@ def _merged(sources: Sources, own: Sequence[Layer], shared: Sequence[Layer], cwd
         shared=tuple(shared),
         notices=tuple(dict.fromkeys([*notices, *about_folders])),
     )
+
+
+def _written(
+    hooks: Iterable[Handler], servers: Iterable[McpServer], cwd: Path
+) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    """What is run for a session, each with the folder that it speaks for: for what is the user's, the session's."""
+    contents = (*((hook.written, hook.origin) for hook in hooks), *((server.raw, server.origin) for server in servers))
+    for content, origin in contents:
+        yield content, origin.base if origin.is_shared and origin.base is not None else cwd
 
 
 def _chosen(sources: Sources, own: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, str], list[str]]:

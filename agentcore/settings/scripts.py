@@ -1,4 +1,5 @@
-"""The files of a project that a command names: they are approved with it, so that a changed script waits again.
+"""The files of a project that a command names: they are approved with it, so that a changed script waits again; and no
+agent changes them without a question.
 
 What a script itself loads, a module by its name, and what a package manager's file says are not found here. Blocks for
 as long as it takes to read a few small files.
@@ -32,16 +33,30 @@ def pinned_files(content: Mapping[str, Any], base: Path, cwd: Path | None) -> di
     `base` is the folder that the entry speaks for, `cwd` the one that it runs in, where that is known.
     """
     top = project_top(base, () if cwd is None else (cwd,))
-    words = list(dict.fromkeys(islice(_candidates(content), MAX_WORDS)))
-    folders = _folders(words, dict.fromkeys((base, cwd or base, top)))
     found: dict[str, str] = {}
-    for word in words:
-        for folder in folders:
-            path = _inside(folder, word, top)
-            content_id = None if path is None else _content_of(path)
-            if path is not None and content_id is not None:
-                found[path.relative_to(top).as_posix()] = content_id
+    for path in _named(content, base, cwd, top):
+        content_id = _content_of(path)
+        if content_id is not None:
+            found[path.relative_to(top).as_posix()] = content_id
     return dict(sorted(found.items()))
+
+
+def scripts_in(entries: Iterable[tuple[Mapping[str, Any], Path]], cwd: Path) -> frozenset[Path]:
+    """The files of the project around a folder (resolved) that the commands of these entries name, as they name them
+    and as links lead to them. Each entry comes with the folder that it speaks for."""
+    top = project_top(cwd, ())
+    named = {path for content, base in entries for path in _named(content, base, cwd, top) if path.is_file()}
+    return frozenset(named | {path.resolve() for path in named})
+
+
+def _named(content: Mapping[str, Any], base: Path, cwd: Path | None, top: Path) -> Iterator[Path]:
+    """Whatever below the top of a project the command of an entry may name, be there anything or not."""
+    words = list(dict.fromkeys(islice(_candidates(content), MAX_WORDS)))
+    for folder in _folders(words, dict.fromkeys((base, cwd or base, top))):
+        for word in words:
+            path = _inside(folder, word, top)
+            if path is not None:
+                yield path
 
 
 def _candidates(content: Mapping[str, Any]) -> Iterator[str]:

@@ -40,6 +40,7 @@ class Boxing:
             writable=workspace.roots,
             hidden=workspace.hidden,
             readable=workspace.readable,
+            protected=tuple(sorted(workspace.scripts)),
             is_read_only=self.mode() == "plan",
             has_network=self.has_network,
             domains=self.domains,

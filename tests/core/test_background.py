@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from agentcore.background.room import MAX_RUNNING
-from agentcore.errors import ProviderError
+from agentcore.errors import BadRequest, ProviderError
 from agentcore.events import Done, NumberedEvent, PermissionResolved, TaskUpdate, ToolEnd, UserMessage
 from agentcore.messages import Text, ToolCall
 from agentcore.permissions.workspace import Workspace
@@ -658,3 +658,28 @@ async def test_without_a_place_for_it_nothing_runs_in_the_background(tmp_path: P
     input = BashInput.model_validate({"command": "true", "run_in_background": True})
     with pytest.raises(ToolError, match="call again without run_in_background"):
         await tool.run(input, ToolRoom("c1", lambda text: None))
+
+
+async def test_news_are_told_once_where_the_run_that_tells_them_finds_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user took the provider out of his settings: the run fails, and no other begins for the same, for ever."""
+    async with house(tmp_path) as home:
+        live = await home.session(mode="yolo")
+        home.provider.script(use(in_background(held(tmp_path))), say("It runs."), say("Told again."))
+        await home.run(live, "go")
+        providers, asked = home.app.providers, list[str]()
+        named = providers.named
+
+        def gone(label: str) -> object:
+            asked.append(label)
+            if len(asked) < 20:
+                raise BadRequest("There is no such provider.")
+            return named(label)
+
+        monkeypatch.setattr(providers, "named", gone)
+        await let_go(tmp_path)
+        await until_quiet(home, live)
+        events = home.events(live)
+    assert [event.stop_reason for event in events if isinstance(event, Done)] == ["end_turn", "error"]
+    assert [event.task_ids for event in notifications(events)] == [("bg-1",)]

@@ -24,7 +24,7 @@ from agentcore.events import (
     ToolStart,
     UserMessage,
 )
-from agentcore.messages import Text
+from agentcore.messages import Text, ToolCall
 from agentcore.ports.models import TextPart
 from server.live import LiveSession
 from server.schemas import AnswerBody
@@ -869,3 +869,38 @@ async def test_a_repositorys_hook_runs_once_a_person_has_approved_it_as_it_is(tm
         write("touch made; touch evil")
         assert not await runs_in(home)
     assert not (work / "evil").exists()
+
+
+# --- what hooks run ---
+
+
+async def changes_of_a_script(home: House, live: LiveSession, *calls: ToolCall) -> tuple[list[str], list[str]]:
+    """What was asked about, and what came of it."""
+    home.provider.script(use(*calls), say("Done."))
+    events = await home.run(live, "go", [AnswerBody(allow=False)] * len(calls))
+    asked = [str(event.reasons) for event in of_kind(events, PermissionRequest)]
+    return asked, [event.output for event in of_kind(events, ToolEnd)]
+
+
+@pytest.mark.parametrize("mode", ["accept-edits", "yolo"])
+async def test_the_model_changes_no_script_of_a_hook_unasked(tmp_path: Path, mode: str) -> None:
+    """By no tool, no line of a shell, and no program that a sandboxed command runs."""
+    work = tmp_path / "work"
+    work.mkdir()
+    line = script(work, "check.sh", "#!/bin/sh\nexit 0\n").removeprefix(f"{work}/")
+    before = (work / "check.sh").read_text()
+    settings(tmp_path, PreToolUse=[{"command": f"./{line}"}])
+    async with house(tmp_path) as home:
+        live = await home.session(mode=mode)
+        asked, came_to = await changes_of_a_script(
+            home,
+            live,
+            call("write", "w", file_path="check.sh", content="exit 1"),
+            call("bash", "b", command="echo exit 1 > check.sh"),
+        )
+        assert [("check.sh" in reasons, "protected" in reasons) for reasons in asked] == [(True, True)] * 2, came_to
+        if home.app.sandbox.is_available and mode == "yolo":
+            program = f"{sys.executable} -c \"open('check.sh', 'a').write('#')\""
+            asked, [came_to_last] = await changes_of_a_script(home, live, call("bash", "p", command=program))
+            assert (asked, "Read-only file system" in came_to_last) == ([], True)
+    assert (work / "check.sh").read_text() == before

@@ -8,7 +8,7 @@ import pytest
 
 from agentcore import marks
 
-DEAD, PARENT, ORPHAN, OTHER = "999999.1.abc", 400_001, 400_002, 400_003
+DEAD, PARENT, ORPHAN, OTHER = "999999.1.0.abc", 400_001, 400_002, 400_003
 
 
 @pytest.fixture
@@ -44,8 +44,9 @@ def test_orphans_are_killed_but_not_the_server_that_looks_for_them(tmp_path: Pat
     assert killed == [ORPHAN]
 
 
-@pytest.mark.parametrize("mark", [f"{PARENT}.77.abc", "", "nonsense", "1.x.y"])
+@pytest.mark.parametrize("mark", [f"{PARENT}.77.0.abc", "", "nonsense", "1.x.0.y", "999999.1.4026531836.abc"])
 def test_what_a_living_server_started_is_no_orphan(tmp_path: Path, killed: list[int], mark: str) -> None:
+    """Nor is what one in another container started, whose ids mean other processes here."""
     put_process(tmp_path, PARENT, 1, "")
     put_process(tmp_path, ORPHAN, PARENT, mark)
     marks.kill_orphans()
@@ -59,6 +60,16 @@ def test_what_has_no_mark_goes_with_the_session_of_what_has_one(tmp_path: Path, 
     put_process(tmp_path, OTHER, 1, "", session=OTHER)
     put_process(tmp_path, os.getpid(), 1, "", session=1)
     assert gone(tmp_path, killed) == {PARENT, ORPHAN}
+
+
+def test_what_is_dead_and_not_yet_reaped_is_not_looked_for(tmp_path: Path, killed: list[int]) -> None:
+    put_process(tmp_path, 1, 0, "", session=1)
+    put_process(tmp_path, os.getpid(), 1, "", session=1)
+    put_process(tmp_path, PARENT, 1, DEAD, session=PARENT)
+    put_process(tmp_path, ORPHAN, PARENT, "", session=PARENT)
+    stat = tmp_path / str(ORPHAN) / "stat"
+    stat.write_text(stat.read_text().replace(") S ", ") Z "))
+    assert gone(tmp_path, killed) == {PARENT}
 
 
 def test_the_session_of_who_looks_is_spared(tmp_path: Path, killed: list[int]) -> None:

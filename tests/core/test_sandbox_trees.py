@@ -31,7 +31,7 @@ class Reads:
 
 
 def looked(tree: FolderTree) -> list[str]:
-    return sorted(str(path.relative_to(path.anchor)) for path in tree.repositories(time.monotonic() + 10))
+    return sorted(str(path.relative_to(path.anchor)) for path in tree.repositories(50_000, time.monotonic() + 10))
 
 
 @pytest.fixture
@@ -102,13 +102,28 @@ def test_what_git_takes_for_a_bare_repository(top: Path, names: str, *, is_bare:
 
 
 def test_a_look_ends_at_its_bounds(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = FolderTree((top,))
-    assert list(tree.repositories(time.monotonic() - 1)) == []
-    assert not tree.is_whole
     for folders, is_whole in ((3, False), (4, True), (5, True)):
+        tree = FolderTree((top,))
         monkeypatch.setattr(folder_tree, "MAX_FOLDERS", folders)
         looked(tree)
         assert tree.is_whole is is_whole
+        assert tree.has_too_many is not is_whole
+
+
+def test_a_bounded_look_goes_on_where_the_last_one_was(top: Path) -> None:
+    for number in range(10):
+        (top / f"{number}/.git").mkdir(parents=True)
+    tree, told = FolderTree((top,)), set[Path]()
+    assert list(tree.repositories(50_000, time.monotonic() - 1)) == []
+    assert len(looked(tree)) == 10, "where it was: at the top"
+    assert not tree.is_whole, "of two looks"
+    time.sleep(2 * folder_tree.FRESH_NS / 1e9)  # what was changed just now is read again
+    assert len(looked(tree)) == 10
+    assert tree.is_whole
+    for _ in range(6):
+        told.update(found := list(tree.repositories(5, time.monotonic() + 10)))
+        assert len(found) < 10
+    assert len(told) == 10
 
 
 def test_few_repositories_are_held_and_few_projects_remembered(tmp_path: Path) -> None:

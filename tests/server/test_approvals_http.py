@@ -301,6 +301,11 @@ async def test_a_hook_whose_script_was_changed_runs_no_more_until_it_is_approved
         assert answer.status_code == 200
         return ran.read_text().split() if ran.exists() else []
 
+    async def warned() -> list[str]:
+        lines = (await served.http.get(f"/v1/sessions/{session}/export", params={"format": "jsonl"})).text.splitlines()
+        events = map(json.loads, lines)
+        return [one["text"] for one in events if one.get("code") == "approval_needed" and one["level"] == "warning"]
+
     write("zeroth")
     [shown] = await served.listed()
     write("first")
@@ -311,8 +316,13 @@ async def test_a_hook_whose_script_was_changed_runs_no_more_until_it_is_approved
     assert await prompt() == []
     assert (await served.decide(one["id"])).status_code == 204
     assert await prompt() == ["first"]
+    assert await warned() == []
     write("changed")
     assert await prompt() == ["first"]
+    assert await prompt() == ["first"]
+    [told] = await warned()
+    assert "UserPromptSubmit" in told or "check.sh" in told
+    assert "runs no more" in told
     [again] = [entry for entry in await served.listed() if entry["state"] == "waiting"]
     assert (await served.decide(again["id"])).status_code == 204
     assert await prompt() == ["first", "changed"]
