@@ -184,7 +184,14 @@ class Subagent:
             return None
         history = lent.session.history
         labelled = LabelledAsker(lent.asker, self.label, self.task_id, who.turn, lambda: history.settings.mode)
-        return HookedAsker(labelled, self.hooks, lambda: history.settings.unattended != "deny")
+        is_background = self.task_id is not None
+
+        def is_attended() -> bool:
+            """What cannot be answered later is refused at once where answers are put off."""
+            unattended = history.settings.unattended
+            return unattended != "deny" and (unattended != "defer" or is_background)
+
+        return HookedAsker(labelled, self.hooks, is_attended)
 
     async def close(self) -> None:
         """End what was started for it alone. Bounded, and shielded from cancellation."""

@@ -6,7 +6,8 @@ insides of strings are touched, and what holds no secret keeps its bytes.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from pydantic import JsonValue
 from pydantic_core import from_json
@@ -37,22 +38,46 @@ SHAPES: Mapping[str, str] = {
 known to be one is bounded: a text made of beginnings costs no more than its length."""
 
 
+_HINTS: Mapping[str, tuple[str, ...]] = {
+    "OpenAI, Anthropic, OpenRouter, Stripe": ("sk-", "sk_", "rk-", "rk_"),
+    "Google": ("aiza",),
+    "Groq": ("gsk_",),
+    "xAI": ("xai-",),
+    "Hugging Face": ("hf_",),
+    "AWS key id": ("akia", "asia"),
+    "GitHub": ("gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_"),
+    "GitLab": ("glpat-",),
+    "Slack": ("xox",),
+    "npm": ("npm_",),
+    "PyPI": ("pypi-",),
+    "JWT": ("eyj",),
+    "bearer": ("bearer ",),
+    "password in a URL": ("://",),
+    "private key": ("-----begin ",),
+}
+"""In small letters, what each of the forms has in it: to look for that takes a hundredth of the time."""
+
+
 class Redactor:
     """Replaces secrets by REDACTED. `secrets` are values that we know; short ones are left alone."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = sorted({secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}, key=len, reverse=True)
-        self._pattern = re.compile("|".join([*map(re.escape, known), *SHAPES.values()]))
+        self._known = sorted({secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}, key=len, reverse=True)
+        self._pattern_of = lru_cache(maxsize=64)(_pattern_of)
 
     def text(self, text: str) -> str:
-        return self._pattern.sub(REDACTED, text)
+        lowered = text.lower()
+        found = tuple(name for name, hints in _HINTS.items() if any(hint in lowered for hint in hints))
+        known = tuple(secret for secret in self._known if secret in text)
+        return self._pattern_of(known, found).sub(REDACTED, text) if known or found else text
 
     def line(self, line: bytes) -> bytes:
         """One line of JSON; the same bytes where there is no secret in it."""
         value: JsonValue = from_json(line)
-        if not any(self._pattern.search(text) for text in _strings(value)):
+        redacted = self.value(value)
+        if redacted == value:
             return line
-        encoded = json.dumps(self.value(value), ensure_ascii=False, separators=(",", ":"))
+        encoded = json.dumps(redacted, ensure_ascii=False, separators=(",", ":"))
         return escape_separators(encoded.encode())
 
     def value(self, value: JsonValue) -> JsonValue:
@@ -68,16 +93,5 @@ class Redactor:
                 return value
 
 
-def _strings(value: JsonValue) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case list():
-            for item in value:
-                yield from _strings(item)
-        case dict():
-            yield from value
-            for item in value.values():
-                yield from _strings(item)
-        case _:
-            pass
+def _pattern_of(known: tuple[str, ...], forms: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join([*map(re.escape, known), *(SHAPES[form] for form in forms)]))

@@ -243,9 +243,12 @@ class Supervisor:
 
     def call_person(self) -> None:
         """Where a run has ended and nothing was next for a while, hooks may tell the person, once, where one is there
-        who can begin something."""
+        who can begin something. Not while it waits for something else: what asked has told of that, and a task begins
+        the next run by itself."""
         agent, since = self._agent, self._idle_since
         if self.phase is not Phase.IDLE or since is None or self._clock.monotonic() - since < IDLE_PROMPT_S:
+            return
+        if self._requests.open or agent.history.tasks.running:
             return
         self._idle_since = None
         if agent.settings.unattended == "deny" or agent.is_stopping or agent.log.is_broken or agent.log.is_taken_over:

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from agentcore.events import Cleared, PermissionRequest, PermissionResolved, SessionClosed, ToolEnd
+from agentcore.messages import ToolCall
 from server.hub import IDLE_S
 from server.live import LiveSession
 from server.problems import Problem
@@ -224,6 +225,67 @@ async def test_only_a_person_who_is_really_asked_is_notified(
         clock.time += 60
         home.hub.tidy()
         assert heard == told
+
+
+ANSWERS = {
+    "tool": AnswerBody(allow=True),
+    "question": AnswerBody(allow=True, answer="blue"),
+    "plan": AnswerBody(allow=True),
+    "subagent": AnswerBody(allow=True),
+}
+
+
+def asked(kind: str) -> ToolCall:
+    """What a person is asked about, by the main agent or for a subagent."""
+    calls = {
+        "tool": call("bash", command="touch made"),
+        "question": call("ask_user", input="What is it called?"),
+        "plan": call("exit_plan_mode", plan="1. Do it."),
+        "subagent": call("task", description="d", prompt="p", subagent_type="general-purpose"),
+        "background": call("bash", "b", command="touch made; sleep 1000", run_in_background=True),
+    }
+    return calls[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "unattended", "mode", "told"),
+    [
+        ("tool", "wait", "default", ["permission_prompt"]),
+        ("question", "wait", "default", ["permission_prompt"]),
+        ("plan", "wait", "plan", ["permission_prompt"]),
+        ("subagent", "wait", "default", ["permission_prompt"]),
+        ("tool", "defer", "default", ["permission_prompt"]),
+        ("subagent", "defer", "default", []),  # it cannot wait: it is refused at once
+    ],
+)
+async def test_a_person_is_notified_of_whatever_they_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, unattended: str, mode: str, told: list[str]
+) -> None:
+    async with house(tmp_path) as home:
+        live = await home.session(unattended=unattended, mode=mode)
+        heard = list[str]()
+        monkeypatch.setattr(type(live.agent.hooks), "notify", lambda hooks, kind, message: heard.append(kind))
+        inner = [use(call("bash", "inner", command="touch made")), say("done")] if kind == "subagent" else []
+        home.provider.script(use(asked(kind)), *inner, say("ok"))
+        await home.run(live, "go", answers=[] if unattended == "defer" else [ANSWERS[kind]])
+        assert heard == told
+
+
+async def test_a_person_is_not_called_while_a_task_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins the next run by itself, or asks by itself."""
+    clock = FakeClock()
+    async with house(tmp_path, clock=clock) as home:
+        live = await home.session(mode="yolo")
+        heard = list[str]()
+        monkeypatch.setattr(type(live.agent.hooks), "notify", lambda hooks, kind, message: heard.append(kind))
+        home.provider.script(use(asked("background")), say("It runs."))
+        await home.run(live, "go")
+        clock.time += 100
+        home.hub.tidy()
+        assert heard == []
+        await live.agent.stop_task("bg-1")
+        home.hub.tidy()
+        assert heard == ["idle_prompt"]
 
 
 # --- restarts -----------------------------------------------------------------------------------------------------
