@@ -455,7 +455,7 @@ class Notice(Event):
     `rule_not_persisted` (what was allowed for good holds for this session alone), `sandbox_unavailable` (commands are
     not confined), `settings_ignored` (something around the session, in a settings file, has no effect or is broken),
     `skill_aborted` (a skill that a prompt calls was not used), `skill_ignored` (something that the head of a skill
-    asks for has no effect),
+    asks for has no effect, or a skill that an agent's file names is not used),
     `stop_hook_overruled` (a Stop hook has made the run go on often enough),
     `transcript_repaired` (what no vendor takes was mended), `unknown_tool` (the model called a tool that there is
     not)."""

@@ -1,17 +1,19 @@
 """What happened in a session, and what was sent meanwhile: from its directory, loaded or not. Blocking."""
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentcore.clock import SystemClock
+from agentcore.errors import NotFound
 from agentcore.redaction import Redactor
 from agentcore.sessions.reading import read_lines
 from agentcore.sessions.segments import FILE_NAME as JOURNAL
 from agentcore.sessions.store import SessionStore
 from agentcore.tracing.outline import outline
 from agentcore.tracing.page import render
-from agentcore.tracing.requests import FILE_NAME
+from agentcore.tracing.requests import FILE_NAME, Line, restored
 from agentcore.tracing.requests import read_lines as read_requests
 from agentcore.tracing.timeline import Node, tell
 
@@ -24,12 +26,20 @@ class Trace:
 
     session: str
     nodes: list[Node]
+    requests: list[Line]
     missing: str | None
     """Why what was sent to models is not in it; None: it is."""
 
     def lines(self) -> Iterator[str]:
         """For a terminal."""
         return outline(self.nodes)
+
+    def sent(self) -> Iterator[bytes]:
+        """Each request to a model, whole, as a line of JSON: `at` (Unix seconds), `after_seq` (the last event before
+        it), `agent` (a subagent's label), `address`, `headers`, `body`. Raises: NotFound, before the first line."""
+        if self.missing is not None:
+            raise NotFound(self.missing)
+        return (json.dumps(asdict(request), ensure_ascii=False).encode() + b"\n" for request in restored(self.requests))
 
     def page(self) -> Iterator[bytes]:
         """As HTML, in pieces."""
@@ -55,4 +65,4 @@ def trace_of(directory: Path, session: str, redactor: Redactor, size: int | None
     except OSError as error:
         requests, missing = [], f"What was sent to the model cannot be read: {FILE_NAME}: {error.strerror}."
     lines = (redactor.line(line) for line in read_lines(directory / JOURNAL, size))
-    return Trace(session, tell(lines, requests), missing)
+    return Trace(session, tell(lines, requests), requests, missing)

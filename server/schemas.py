@@ -256,6 +256,11 @@ class ExportQuery(Value):
     """`jsonl`: every event; `json`: the session and its messages; `markdown`: a transcript to read."""
 
 
+class TraceQuery(Value):
+    format: Literal["html", "jsonl"] = "html"
+    """`jsonl`: each request to a model, a line of JSON: `at`, `after_seq`, `agent`, `address`, `headers`, `body`."""
+
+
 class ShownQuery(Value):
     """What a stream shows."""
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from agentcore.lsp import answers
+from agentcore.lsp import answers, room
 from agentcore.lsp.answers import RawPlace, RawProblem, Unsupported
 from agentcore.lsp.documents import Documents
 from agentcore.lsp.known import (
@@ -349,3 +349,8 @@ def test_a_silence_is_long_after_some_waits_and_that_is_said_once() -> None:
     assert silence.is_long
     silence.end()
     assert not silence.is_long
+
+
+def test_a_change_waits_as_long_as_the_contract_says() -> None:
+    """3 s at most, 15 s while the server loads; it is stopped after ten idle minutes."""
+    assert (room.AFTER_CHANGE_S, room.LOADING_S, room.IDLE_S) == (3, 15, 600)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentcore.redaction import Redactor
 from agentcore.tracing import recorder as recording
-from agentcore.tracing.keeping import KEPT_S, prune
+from agentcore.tracing.keeping import prune
 from agentcore.tracing.outline import outline
 from agentcore.tracing.page import render
 from agentcore.tracing.recorder import Recorder
@@ -156,10 +156,11 @@ def test_what_is_no_file_of_its_own_is_neither_followed_nor_waited_for(
 
 
 def test_they_are_forgotten_after_two_weeks(tmp_path: Path) -> None:
+    two_weeks_s = 14 * 24 * 3600
     folders = [tmp_path / name for name in ("old", "new", "none")]
     for folder in folders:
         folder.mkdir()
-    for folder, age in zip(folders, (KEPT_S + 1, KEPT_S - 1), strict=False):
+    for folder, age in zip(folders, (two_weeks_s + 1, two_weeks_s - 1), strict=False):
         (folder / FILE_NAME).touch()
         os.utime(folder / FILE_NAME, (1e9 - age, 1e9 - age))
     prune(folders, 1e9)

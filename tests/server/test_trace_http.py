@@ -69,6 +69,21 @@ def test_what_is_sent_is_kept_only_where_that_was_asked_for(served: Daemon) -> N
     assert "I look." in page_of(served, without)  # what happened is told all the same
 
 
+def test_the_requests_alone_are_lines_of_json(served: Daemon) -> None:
+    with_it, without = told(served, trace=True), told(served)
+    headers = {"Authorization": f"Bearer {served.token}"}
+    with httpx.Client(base_url=served.url, headers=headers) as http:
+        answer = http.get(f"/v1/sessions/{with_it}/trace", params={"format": "jsonl"})
+        sent = [json.loads(line) for line in answer.text.splitlines()]
+        assert (answer.status_code, len(sent)) == (200, 2)
+        assert all("I look." not in one["body"] for one in sent[:1])
+        assert "I look." in sent[1]["body"], "whole, though only what is new is kept"
+        assert KEY not in answer.text
+        nothing = http.get(f"/v1/sessions/{without}/trace", params={"format": "jsonl"})
+        assert (nothing.status_code, nothing.json()["code"]) == (404, "not_found")
+        assert http.get(f"/v1/sessions/{with_it}/trace", params={"format": "pdf"}).status_code == 400
+
+
 @pytest.mark.parametrize("place", ["link", "pipe"])
 def test_what_stands_in_the_place_of_the_file_holds_up_nobody_and_the_page_says_so(served: Daemon, place: str) -> None:
     with Client(served.url, served.token) as client:
