@@ -329,13 +329,13 @@ class App:
     async def find_approvals(self, folders: Iterable[Path]) -> list[Approval]:
         """What the repositories around these folders want to run, with what was decided about it."""
         folders, factory = list(folders), await self._agent_factory()
-        found, projects = await _in_worker(look, self.sources, folders)
+        found = await _in_worker(look, self.sources, folders)
         known = {one.id for one in found}
         for folder in folders:
             for hook in await _in_worker(_skill_hooks, factory, folder):
                 found += [hook] if hook.id not in known else []
                 known.add(hook.id)
-        return await _in_worker(self.approvals.states, found, projects)
+        return await _in_worker(self.approvals.states, found)
 
     async def decide_approval(self, folders: Iterable[Path], approval_id: str, *, allow: bool) -> Approval:
         """Let something of a repository run, or not; in force at once. Returns what it is.
@@ -413,7 +413,7 @@ class App:
 
     def _approval_states(self, effective: Effective, cwd: Path) -> list[Approval]:
         """Blocking."""
-        return self.approvals.states(list(wanted(effective.shared, cwd)), ())
+        return self.approvals.states(list(wanted(effective.shared, cwd)))
 
     async def _agent_factory(self) -> "AgentFactory":
         """The one of this process; the first call loads it."""

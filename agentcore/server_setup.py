@@ -41,17 +41,17 @@ class Listed:
 async def list_servers(app: App, folder: Path) -> list[Listed]:
     """Raises: Unprocessable."""
     effective = await app.effective(folder)
-    decided = {one.sha256: one for one in await app.find_approvals([folder])}
+    decided = {(one.project, one.entry_sha256): one for one in await app.find_approvals([folder])}
     return [
         Listed(one.name, _standing(one, decided), one.transport, one.line, one.origin.name)
         for one in effective.mcp_servers
     ]
 
 
-def _standing(server: McpServer, decided: Mapping[str, Approval]) -> Standing:
+def _standing(server: McpServer, decided: Mapping[tuple[str, str], Approval]) -> Standing:
     if not server.origin.is_shared:
         return "active"
-    known = decided.get(server_digest(server))
+    known = decided.get((str(server.origin.base), server_digest(server)))
     if known is None or known.state == "waiting":
         return "waiting"
     return "active" if known.state == "allowed" else "denied"

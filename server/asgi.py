@@ -59,7 +59,8 @@ class Application:
         """What people should know at the start, a sentence each."""
         providers, names = self.core.providers, dict.fromkeys(map(_provider_of, self._models))
         not_ready = [why_not for name in names if (why_not := providers.why_not(name)) is not None]
-        return list(dict.fromkeys([*about_the_choice(self.core), *not_ready, *self.core.notices]))  # each once
+        no_script = [why_not for model in self._models if (why_not := providers.why_no_script(model)) is not None]
+        return list(dict.fromkeys([*about_the_choice(self.core), *not_ready, *no_script, *self.core.notices]))
 
     @property
     def model(self) -> str:

@@ -3,7 +3,7 @@
 The only place where request bytes become values; routes get models and trust them. JSON is taken strictly: a name
 given twice, NaN, an infinite number, half a surrogate pair or very deep nesting is refused, since two readers
 could understand it differently. Promise: whatever is sent, the failure is a 400 with a sentence that names the
-field; values are never repeated in it.
+field; values are never repeated in it, but for plain words where a list of words is expected.
 """
 
 import json
@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from starlette.requests import Request
 
 from server.problems import Problem
+from server.schemas import FORMS
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -117,7 +118,7 @@ def _finite(text: str) -> float:
 
 
 def _refusal(what: str, error: ValidationError, model: type[BaseModel]) -> Problem:
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    errors = error.errors(include_url=False, include_input=False, include_context=True)
     fields = [{"field": _path(item), "problem": _problem(item, model)} for item in errors[:MAX_DETAILS]]
     named = "; ".join(
         f"{_quoted(field['field'])} {field['problem']}" if field["field"] else field["problem"]
@@ -140,6 +141,8 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
             return f"is not known here; known are: {_known(model)}"
         case "extra_forbidden":
             return "is not known here"
+        case "string_pattern_mismatch":
+            return FORMS.get(str(error.get("ctx", {}).get("pattern")), "has not the form that /openapi.yaml tells")
         case "json_invalid":
             return "it holds a character or a nesting that JSON does not allow"
         case _:

@@ -7,9 +7,11 @@ once. Nothing but results goes to stdout. Promise: what cannot be done is one se
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from server.output import written
 from server.settings import STATE_VARIABLE, CannotStart
 
 MODES = ("default", "accept-edits", "plan", "auto", "deny", "yolo")
@@ -27,9 +29,16 @@ EXIT_INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    return written(partial(_answer, sys.argv[1:] if argv is None else argv))
+
+
+def _answer(argv: Sequence[str]) -> int:
     try:
-        given, line = _parted(sys.argv[1:] if argv is None else argv)
-        arguments = _parser().parse_args(given)
+        given, line = _parted(argv)
+        arguments, left = _parser().parse_known_args(given)
+        if left:
+            command = f"agentcore {arguments.command}" if arguments.command else "agentcore"
+            raise CannotStart(f"unrecognized arguments: {' '.join(left)} ({command} --help says more).")
         if arguments.version:
             return _version()
         if arguments.command == "serve":
@@ -182,7 +191,9 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
         return made
 
     listing = action("list", "the servers that sessions in a folder use")
-    listing.add_argument("--check", action="store_true", help="connect to each, and say what came of it")
+    listing.add_argument(
+        "--check", action="store_true", help="connect to each, and say what came of it; exit code 1 when one failed"
+    )
     adding = action("add", "write a server into your settings", for_project=True)
     adding.about_left = "A command and what belongs to it stand behind --: agentcore mcp add NAME -- COMMAND [ARG…]."
     add = adding.add_argument

@@ -16,7 +16,7 @@ from agentcore.app import App
 from agentcore.app_config import AppConfig
 from agentcore.errors import AgentError
 from server.settings import CannotStart, existing_folder, folders
-from server.terminal import table, visible
+from server.terminal import sentence, table, visible
 
 
 def main(cwd: Path, *, as_json: bool) -> int:
@@ -24,8 +24,8 @@ def main(cwd: Path, *, as_json: bool) -> int:
     folder = existing_folder(cwd)
     try:
         told = _told(app_in(folder), folder)
-    except AgentError as error:
-        raise CannotStart(str(error)) from error
+    except (AgentError, OSError) as error:
+        raise CannotStart(sentence(error)) from error
     lines = [json.dumps(told, indent=2, ensure_ascii=False)] if as_json else _for_people(told)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
@@ -47,15 +47,20 @@ def app_in(folder: Path) -> App:
 
 def _told(app: App, folder: Path) -> dict[str, Any]:
     effective = anyio.run(app.effective, folder)
-    approvals = anyio.run(app.find_approvals, [folder])
-    waiting = [
-        f"{one.title} of {one.source} waits for approval: see agentcore hooks." for one in approvals if one.waits
-    ]
     return {
         "cwd": str(folder),
         "values": [asdict(one) for one in effective.explain()],
-        "notices": list(dict.fromkeys([*effective.notices, *app.notices, *waiting])),
+        "notices": anyio.run(notices_in, app, folder),
     }
+
+
+async def notices_in(app: App, folder: Path) -> list[str]:
+    """What of the settings has no effect in a folder, and what waits for a person. Raises: Unprocessable."""
+    effective, approvals = await app.effective(folder), await app.find_approvals([folder])
+    waiting = [
+        f"{one.title} of {one.source} waits for approval: see agentcore hooks." for one in approvals if one.waits
+    ]
+    return list(dict.fromkeys([*effective.notices, *app.notices, *waiting]))
 
 
 def _for_people(told: dict[str, Any]) -> Iterator[str]:

@@ -63,11 +63,19 @@ def process_start(pid: int) -> str | None:
     """What tells a process from a later one with the same number; None where the system does not say."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        # the name of the program, in brackets, may hold spaces and brackets of its own
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return f"{boot}:{fields[19]}"  # 19: field 22 of proc(5), ticks since boot, counted behind pid and name
+    fields = _facts_of(pid)
+    return f"{boot}:{fields[19]}" if fields else None  # 19: field 22 of proc(5), ticks since boot
+
+
+def _facts_of(pid: int) -> list[str]:
+    """The fields of proc(5) behind pid and name; none where the system has no such file."""
+    try:
+        # the name of the program, in brackets, may hold spaces and brackets of its own
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _folder(state_dir: Path) -> Path:
@@ -163,5 +171,7 @@ def _is_alive(pid: int, started: str | None) -> bool:
         return False
     except OSError:
         pass  # it lives, but belongs to somebody else
+    if _facts_of(pid)[:1] in (["Z"], ["X"]):
+        return False  # it has ended, and nobody has taken note of it yet
     now = process_start(pid)
     return started is None or now is None or now == started

@@ -13,6 +13,7 @@ from pathlib import Path
 from agentcore.doctor import Report, examine
 from agentcore.errors import AgentError, NotFound
 from server.settings import CannotStart, folders
+from server.terminal import no_session, sentence
 
 EXIT_SOUND, EXIT_FINDINGS = 0, 1
 
@@ -23,10 +24,9 @@ def main(session: str, *, as_json: bool, state_dir: Path | None) -> int:
     try:
         report = examine(sessions, session)
     except NotFound as error:
-        told = f"There is no session {session[:80]!r} below {sessions}: give an id, its beginning, or `latest`."
-        raise CannotStart(told) from error
+        raise CannotStart(no_session(session, sessions)) from error
     except (AgentError, OSError) as error:
-        raise CannotStart(str(error)) from error
+        raise CannotStart(sentence(error)) from error
     lines = [json.dumps(asdict(report), indent=2, ensure_ascii=False)] if as_json else _for_people(report)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return EXIT_FINDINGS if report.findings else EXIT_SOUND

@@ -7,13 +7,12 @@ Promise: a demo is never mistaken for an answer; it plays only for who asks for 
 """
 
 import asyncio
-import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 
 import anyio
+from anyio.abc import TaskGroup
 
 from agentcore.app import App
 from agentcore.app_config import AppConfig
@@ -25,8 +24,11 @@ from server.endings import Endings
 from server.hub import Hub
 from server.live import LiveSession
 from server.notes import DEMO, about_the_choice, has_no_model, how_to_get_a_model
+from server.output import give_up
 from server.settings import CannotStart, RunSettings
+from server.telling import Teller, Told, say, told_before
 
+PREFIX = "agentcore: "
 EXIT_CODES: dict[StopReason, int] = {
     "end_turn": 0,
     "error": 1,
@@ -42,9 +44,8 @@ EXIT_CODES: dict[StopReason, int] = {
 def main(settings: RunSettings) -> int:
     """Run one prompt to its end and return the exit code. Raises: CannotStart."""
     style = logs.log_style(os.environ)
-    logs.tell_people(style, prefix="agentcore: ")
-    if style == "json":
-        logs.write_log(style)
+    logs.tell_people(style, prefix=PREFIX)
+    logs.write_log(style, prefix=PREFIX)
     try:
         return asyncio.run(_main(settings))
     except AgentError as error:
@@ -68,9 +69,9 @@ async def _main(settings: RunSettings) -> int:
         chosen = await app.defaults(settings.cwd)
         app.validate(chosen)
         if has_no_model(app):
-            _say(*app.providers.passed_over(), *app.notices)
+            say(*app.providers.passed_over(), *app.notices)
             raise CannotStart(f"There is no model: {how_to_get_a_model()}. A demo without one: --model {DEMO}")
-        _say(*about_the_choice(app), *app.notices)
+        say(*about_the_choice(app), *app.notices)
         return await _in_hub(app, chosen, settings)
     finally:
         await app.close()
@@ -82,10 +83,11 @@ async def _in_hub(app: App, chosen: Settings, settings: RunSettings) -> int:
         hub = Hub(app, tasks)
         try:
             live = await hub.create(settings.cwd, chosen)
+            before = await told_before(app, live)
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                interruption = _Interruption(hub, live)
+                interruption = _Interruption(hub, live, tasks)
                 tasks.start_soon(interruption.wait_for, signals)
-                code = await _run(live, settings, interruption)
+                code = await _run(live, settings, interruption, before)
         except AgentError as error:
             refusal = error  # raised in here it would come out of the group as a group
         await hub.stop(b"")
@@ -95,11 +97,13 @@ async def _in_hub(app: App, chosen: Settings, settings: RunSettings) -> int:
 
 
 class _Interruption:
-    """The first Ctrl-C ends everything in good order: the run, whose partial text is kept, and the background tasks."""
+    """The first Ctrl-C ends everything in good order: the run, whose partial text is kept, and the background tasks. So
+    does a reader of stdout that leaves."""
 
-    def __init__(self, hub: Hub, live: LiveSession) -> None:
+    def __init__(self, hub: Hub, live: LiveSession, tasks: TaskGroup) -> None:
         self._hub = hub
         self._live = live
+        self._tasks = tasks
         self.endings = Endings()
         """Told when the end has come."""
         self.has_begun = False
@@ -108,29 +112,41 @@ class _Interruption:
     async def wait_for(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for _ in signals:
             self.has_begun = True
-            await self._hub.close(self._live, "interrupted")
-            self.is_over = True
-            self.endings.wake()
+            await self._end()
+
+    def begin(self) -> None:
+        """The same without a signal; for listeners."""
+        self.has_begun = True
+        self._tasks.start_soon(self._end)
+
+    async def _end(self) -> None:
+        await self._hub.close(self._live, "interrupted")
+        self.is_over = True
+        self.endings.wake()
 
 
-async def _run(live: LiveSession, settings: RunSettings, interruption: _Interruption) -> int:
+async def _run(live: LiveSession, settings: RunSettings, interruption: _Interruption, before: list[Told]) -> int:
     """Send the prompt and tell what it comes to, and what comes of the tasks that it leaves behind. Begins without
-    waiting: no signal is taken before there is a run."""
-    endings = interruption.endings
+    waiting: no signal is taken, and nothing happens behind `before`, until there is a run."""
+    endings, teller = interruption.endings, Teller(settings.output, interruption.begin)
     reason: StopReason = "error"
+    for told in before:
+        teller.take(*told)
     live.agent.log.listen(endings.take)
-    live.agent.log.listen(_print_line if settings.output == "json" else _say_notice)
-    live.prompt(settings.prompt)
+    live.agent.log.listen(teller.take)
+    if not interruption.has_begun:
+        live.prompt(settings.prompt)
     while _goes_on(live, interruption):
         for ending in await endings.wait():
             reason = ending.stop_reason
-            if settings.output == "text" and ending.text:
-                print(ending.text, flush=True)
+            teller.answer(ending.text)
             if ending.trouble is not None:
-                _say(ending.trouble)
+                say(ending.trouble)
         _say_what_is_waited_for(live)
     if endings.denials:
-        _say(f"{endings.denials} calls were denied: nobody is there to answer; see --mode")
+        say(f"{endings.denials} calls were denied: nobody is there to answer; see --mode")
+    if teller.trouble is not None:
+        return give_up(teller.trouble)
     return EXIT_CODES["interrupted"] if interruption.has_begun else EXIT_CODES.get(reason, EXIT_CODES["error"])
 
 
@@ -153,24 +169,4 @@ def _say_what_is_waited_for(live: LiveSession) -> None:
     """Once between two runs."""
     if not live.is_busy and not live.is_closing and _is_in_background(live):
         names = ", ".join(f"{task.task_id} ({task.label})" for task in live.agent.history.tasks.running)
-        _say(f"waiting for what goes on in the background: {names}; Ctrl-C ends it")
-
-
-def _print_line(_seq: int, _kind: str, line: bytes) -> None:
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def _say_notice(_seq: int, kind: str, line: bytes) -> None:
-    """Warnings, and that a model is asked again: that may be in minutes."""
-    if kind != "notice":
-        return
-    notice = json.loads(line)
-    if notice["level"] == "warning" or notice["code"] == "model_retry":
-        _say(notice["text"])
-
-
-def _say(*sentences: str) -> None:
-    """Tell people, each sentence once."""
-    for sentence in dict.fromkeys(sentences):
-        logs.people.info("%s", sentence)
+        say(f"waiting for what goes on in the background: {names}; Ctrl-C ends it")

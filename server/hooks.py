@@ -14,7 +14,7 @@ from agentcore.app import App
 from agentcore.errors import AgentError
 from server.config import app_in
 from server.settings import CannotStart, existing_folder
-from server.terminal import visible
+from server.terminal import sentence, visible
 
 WORDS = {"allowed": "active", "denied": "denied", "waiting": "waiting"}
 
@@ -30,7 +30,7 @@ def main(cwd: Path, *, allow: str | None, deny: str | None) -> int:
         else:
             told = anyio.run(_decided, app, folder, approval_id, allow is not None)
     except (AgentError, OSError) as error:
-        raise CannotStart(str(error)) from error
+        raise CannotStart(sentence(error)) from error
     sys.stdout.write("".join(f"{line}\n" for line in told))
     return 0
 

@@ -40,10 +40,11 @@ def tell_people(style: Style, prefix: str = "") -> None:
     people.setLevel(logging.INFO)
 
 
-def write_log(style: Style, *, debug: bool = False) -> None:
-    """Bring log lines to stderr."""
+def write_log(style: Style, *, debug: bool = False, prefix: str | None = None) -> None:
+    """Bring log lines to stderr; with a prefix as sentences."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if style == "json" else TextLines())
+    text = TextLines() if prefix is None else logging.Formatter(f"{prefix}%(message)s")
+    handler.setFormatter(JsonLines() if style == "json" else text)
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     if debug:  # our own rooms only: others would write request lines, and those hold tickets
         for room in ("agentcore", "server"):

@@ -6,7 +6,7 @@ is approved is shown whole before it runs, and no token, environment or header i
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,27 +16,35 @@ import anyio
 from agentcore import server_setup
 from agentcore.app import App
 from agentcore.errors import AgentError
-from server.config import app_in
+from agentcore.server_setup import Listed
+from agentcore.serving import ServerState
+from server.config import app_in, notices_in
 from server.settings import CannotStart, existing_folder
-from server.terminal import table, visible
+from server.terminal import sentence, table, visible
+
+_ABOUT_SERVERS = ("MCP server", ".mcp.json", "mcp_servers", "mcpServers")
+"""Words of notices about them."""
+EXIT_FAILED = 1
+"""Of `list --check`, where a server does not answer, or a file that names one has a mistake."""
 
 
 def main(arguments: argparse.Namespace, line: Sequence[str] = ()) -> int:
     """Do what was asked; return the exit code. `line` is the command of a server to add. Raises: CannotStart."""
     folder = existing_folder(arguments.cwd)
     try:
-        lines = anyio.run(_done, app_in(folder), folder, arguments, line)
+        app = app_in(folder)
+        if arguments.action == "list":
+            return anyio.run(_list, app, folder, arguments.check)
+        lines = anyio.run(_done, app, folder, arguments, line)
     except (AgentError, OSError) as error:
-        raise CannotStart(str(error)) from error
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+        raise CannotStart(sentence(error)) from error
+    _write(lines)
     return 0
 
 
 async def _done(app: App, folder: Path, arguments: argparse.Namespace, line: Sequence[str]) -> list[str]:
     project = folder if getattr(arguments, "project", False) else None
     match arguments.action:
-        case "list":
-            return await _listed(app, folder, is_tried=arguments.check)
         case "add":
             await server_setup.add(app, project, arguments.name, section_of(arguments, line))
             return [f"Added {visible(arguments.name)}. Sessions that are opened from now on use it."]
@@ -54,27 +62,48 @@ async def _done(app: App, folder: Path, arguments: argparse.Namespace, line: Seq
             return [f"Logged in at {visible(arguments.name)}: {count} tool{'' if count == 1 else 's'}."]
 
 
-async def _listed(app: App, folder: Path, *, is_tried: bool) -> list[str]:
-    servers = await server_setup.list_servers(app, folder)
+async def _list(app: App, folder: Path, is_tried: bool) -> int:
+    """Tell the servers, and on stderr what is wrong in the files that name them."""
+    for notice in await notices_in(app, folder):
+        sys.stderr.write(f"note: {visible(notice)}\n")
+    _write(_listed(servers := await server_setup.list_servers(app, folder)))
+    if not is_tried:
+        return 0
+    states = await server_setup.try_servers(app, folder)
+    if servers:
+        _write(_tried(states))
+    is_sound = all(one.state == "ready" for one in states) and not await _has_mistakes(app, folder)
+    return 0 if is_sound else EXIT_FAILED
+
+
+def _listed(servers: Sequence[Listed]) -> Iterator[str]:
     if not servers:
-        return ["No MCP servers here. Add one: agentcore mcp add NAME -- COMMAND, or agentcore mcp add NAME URL."]
+        yield "No MCP servers here. Add one: agentcore mcp add NAME -- COMMAND, or agentcore mcp add NAME URL."
+        return
     rows = [("SERVER", "STATE", "TYPE", "WHAT", "FROM")]
     rows += [(one.name, one.standing, one.transport, one.line, one.source) for one in servers]
-    lines = [*table(rows)]
+    yield from table(rows)
     if any(one.standing == "waiting" for one in servers):
-        lines.append("Those that wait run once they are approved: agentcore mcp approve NAME.")
-    if is_tried:
-        lines += ["", *_tried(await server_setup.try_servers(app, folder))]
-    return lines
+        yield "Those that wait run once they are approved: agentcore mcp approve NAME."
 
 
-def _tried(states: Any) -> Iterator[str]:
-    yield from table(
-        [
-            ("SERVER", "NOW", "TOOLS", ""),
-            *((one.name, one.state, str(one.tools), one.error or "") for one in states),
-        ]
-    )
+def _tried(states: Sequence[ServerState]) -> Iterator[str]:
+    yield ""
+    if not states:
+        yield "None of them may run, so none was tried."
+        return
+    rows = [("SERVER", "NOW", "TOOLS", "")]
+    yield from table([*rows, *((one.name, one.state, str(one.tools), one.error or "") for one in states)])
+
+
+async def _has_mistakes(app: App, folder: Path) -> bool:
+    """Whether a server, or a file of them, is written so that it does not count as it was meant."""
+    notices = (await app.effective(folder)).notices
+    return any(word in notice for notice in notices for word in _ABOUT_SERVERS)
+
+
+def _write(lines: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 async def _approved(app: App, folder: Path, name: str, *, allow: bool) -> list[str]:

@@ -17,6 +17,7 @@ from agentcore.app import App
 from agentcore.app_config import AppConfig
 from agentcore.errors import AgentError
 from server.settings import CannotStart, folders
+from server.terminal import sentence
 
 Row = tuple[str, str, str, str]
 
@@ -25,8 +26,8 @@ def main(*, as_json: bool) -> int:
     """Tell about providers and models; return the exit code. Raises: CannotStart."""
     try:
         told = _told(_app())
-    except AgentError as error:
-        raise CannotStart(str(error)) from error
+    except (AgentError, OSError) as error:
+        raise CannotStart(sentence(error)) from error
     lines = [json.dumps(told, indent=2, ensure_ascii=False)] if as_json else _for_people(told)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0

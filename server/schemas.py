@@ -1,5 +1,6 @@
 """What clients send: bodies, queries and headers. Times are Unix seconds, durations carry their unit."""
 
+import re
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -39,6 +40,10 @@ PromptId = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 Sequence = Annotated[int, Field(ge=0, le=2**53 - 1)]  # the largest whole number that every JSON reader keeps exact
 
 
+_WORD = re.compile(r"[A-Za-z_-]{1,40}")
+"""What may be repeated to whoever sent it."""
+
+
 def _listed(value: object) -> object:
     return tuple(value.split(",")) if isinstance(value, str) else value
 
@@ -46,7 +51,8 @@ def _listed(value: object) -> object:
 def _check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
     for number, kind in enumerate(kinds, 1):
         if kind not in DURABLE:
-            raise ValueError(f"is no list of events (number {number} is none); known are: {', '.join(DURABLE)}")
+            which = f"'{kind}'" if _WORD.fullmatch(kind) else f"number {number}"
+            raise ValueError(f"is no list of events ({which} is none); known are: {', '.join(DURABLE)}")
     return kinds
 
 
@@ -58,6 +64,12 @@ SessionNames = Annotated[tuple[SessionName, ...], BeforeValidator(_listed), Fiel
 ManyCursor = Annotated[
     str, StringConstraints(pattern=CURSOR, max_length=60_000)
 ]  # what fits into the head of a request
+_NUMBER = r"^[0-9]{1,16}$"
+FORMS = {
+    _NUMBER: "is no number of an event: send the last `id` of the stream, or leave it out",
+    CURSOR: "is no cursor: send the last `id` of this stream as it came, or leave it out",
+}
+"""What clients are told in the place of a pattern."""
 WhenBusy = Literal["reject", "queue", "steer", "interrupt"]
 WaitsFor = Literal["model", "tool", "permission", "question", "retry", "mcp", "queue"]
 
@@ -272,13 +284,13 @@ class ShownQuery(Value):
 
 
 class EventsQuery(ShownQuery):
-    after: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
+    after: Annotated[str, StringConstraints(pattern=_NUMBER)] | None = None
     """As `Last-Event-ID`, which wins over it."""
     ticket: Annotated[str, StringConstraints(max_length=200)] | None = None
 
 
 class EventsHeaders(Value):
-    last_event_id: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")] | None = None
+    last_event_id: Annotated[str, StringConstraints(pattern=_NUMBER)] | None = None
     """The last number that was seen; everything after it is sent again."""
 
 

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 """Unicode categories that a terminal acts on, or does not show."""
@@ -13,6 +14,20 @@ def visible(text: str) -> str:
         char.encode("unicode_escape", "surrogatepass").decode() if unicodedata.category(char) in _UNSEEN else char
         for char in text
     )
+
+
+def sentence(error: Exception) -> str:
+    """What people are told of a failure; one of the system names the file."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{visible(str(error.filename))} cannot be used: {error.strerror}." if error.filename else error.strerror
+    return str(error)
+
+
+def no_session(name: str, sessions: Path) -> str:
+    """What people are told of a session that is not below the folder `sessions`."""
+    if name == "latest":
+        return f"There is no session below {sessions} yet; --state-dir names another place."
+    return f"There is no session {name[:80]!r} below {sessions}: give an id, its beginning, or `latest`."
 
 
 def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from agentcore.errors import AgentError, NotFound
 from agentcore.redaction import Redactor
 from agentcore.traces import find_trace
 from server.settings import CannotStart, folders
-from server.terminal import visible
+from server.terminal import no_session, visible
 
 
 def main(session: str, *, page: Path | None, state_dir: Path | None) -> int:
@@ -22,8 +22,7 @@ def main(session: str, *, page: Path | None, state_dir: Path | None) -> int:
             _write(page, b"".join(trace.page()))
             return 0
     except NotFound as error:
-        told = f"There is no session {session[:80]!r} below {sessions}: give an id, its beginning, or `latest`."
-        raise CannotStart(told) from error
+        raise CannotStart(no_session(session, sessions)) from error
     except AgentError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:

@@ -178,7 +178,8 @@ class Server:
                     limit.deadline = float("inf")
                     await self._stay(connection)
         except OSError as error:
-            why = f"It cannot be started: {error.strerror or type(error).__name__}."
+            program = f"{error.filename}: " if error.filename else ""
+            why = f"It cannot be started: {program}{error.strerror or type(error).__name__}."
         except Refused as error:
             why = f"It refused to be connected: {error}."
         except Gone:

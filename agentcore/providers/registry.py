@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from agentcore.errors import BadRequest
+from agentcore.errors import BadRequest, ProviderError
 from agentcore.ports.models import Provider
 from agentcore.providers.endpoint import Endpoint
 from agentcore.providers.local import Seen, Target, look
@@ -148,6 +148,20 @@ class Providers:
     def why_not(self, name: str) -> str | None:
         """Say why a provider is not ready, as far as it is known without asking anyone; None when nothing is wrong."""
         return self._setups[name].why_not()
+
+    def why_no_script(self, model: str) -> str | None:
+        """Say why the script that a model names cannot be played; None for any other model. Blocking: it is read."""
+        name, script = self.parse(model)
+        if self._setups[name].type != "scripted":
+            return None
+        from agentcore.providers.scripted.script import DEMO, load_script
+
+        try:
+            if script != DEMO:
+                load_script(script)
+        except ProviderError as error:
+            return str(error)
+        return None
 
     def models(self, name: str) -> list[ModelStatus]:
         """Tell about the models that a provider offers."""

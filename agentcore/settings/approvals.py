@@ -23,7 +23,6 @@ from agentcore.hooks.handlers import Handler
 from agentcore.hooks.reading import handlers_of
 from agentcore.origin import Origin
 from agentcore.settings.layers import Layer
-from agentcore.settings.places import project_top
 from agentcore.settings.private import locked, replace_private
 from agentcore.settings.scripts import pinned_files
 from agentcore.settings.servers import McpServer
@@ -124,16 +123,12 @@ def hook_to_approve(hook: Handler, cwd: Path) -> Approval:
     return _waiting("hook", hook.origin, hook.sha256, name, hook.written, cwd)
 
 
-def look(sources: Sources, cwds: Iterable[Path]) -> tuple[list[Approval], list[str]]:
-    """Everything that the repositories around these folders (resolved) want to run; and the folders whose files say so,
-    or might."""
+def look(sources: Sources, cwds: Iterable[Path]) -> list[Approval]:
+    """Everything that the repositories around these folders (resolved) want to run."""
     found: dict[str, Approval] = {}
-    projects: dict[str, None] = {}
     for cwd in dict.fromkeys(cwds):
         found |= {one.id: one for one in wanted(read_shared_layers(sources, cwd), cwd)}
-        top = project_top(cwd, sources.roots)
-        projects |= dict.fromkeys(str(one) for one in (cwd, *cwd.parents) if one.is_relative_to(top))
-    return list(found.values()), list(projects)
+    return list(found.values())
 
 
 def _hooks_of(layer: Layer, cwd: Path) -> Iterator[Approval]:
@@ -192,14 +187,11 @@ class Approvals:
         """
         return not origin.is_shared or self._is_allowed(str(origin.base), digest, cwd)
 
-    def states(self, found: Sequence[Approval], projects: Sequence[str]) -> list[Approval]:
-        """What was found with its states, and behind it what was decided in these projects about what is not there
-        any more."""
+    def states(self, found: Sequence[Approval]) -> list[Approval]:
+        """What was found, with what was decided about it. What was decided about things that are not there any more is
+        kept for when they are again, and told of nowhere: nothing of it can run."""
         self._refresh()
-        told = [self._told(one) for one in found]
-        present = {one.id for one in found}
-        gone = [one for one in self._known.values() if one.project in projects and one.id not in present]
-        return [*told, *(Approval(**one.model_dump()) for one in gone)]
+        return [self._told(one) for one in found]
 
     def decide(self, one: Approval, *, allow: bool, now: float) -> None:
         """Keep a person's word; it is in force when this returns, in every process. Raises: OSError, Unprocessable."""

@@ -168,5 +168,5 @@ def _told(error: ValidationError) -> str:
     """The first thing that is wrong, without the value."""
     first = error.errors(include_input=False, include_url=False)[0]
     if first["type"] == "tuple_type":
-        return 'it must be a list, such as ["openai/gpt-5.2"]'
+        return 'it must be a list, such as ["openai/gpt-5.5"]'
     return first["msg"][:1].lower() + first["msg"][1:]

@@ -24,6 +24,8 @@ MAX_FOLDERS = 8
 MAX_BYTES = 1024 * 1024
 """Of a file that is read whole. A larger one is known by its size and its times, which change with it."""
 
+_WRITTEN = re.compile(r"""(?<![<>])(?:\d*|&)>{1,2}\|?[ \t]*[^\s;&|()<>"'`]+""")
+"""Where a command's output goes: such a file changes each time, and is not run by that name."""
 _BETWEEN = re.compile(r"""[\s;&|()<>{}=,"'`]+""")
 
 
@@ -65,7 +67,8 @@ def _candidates(content: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(command, str):
         return
     texts = [one for one in (command, *(args if isinstance(args, list) else ())) if isinstance(one, str)]
-    for word in (one for text in texts for one in (text, *_words(text), *_BETWEEN.split(text))):
+    read = [_WRITTEN.sub(" ", text) for text in texts]
+    for word in (one for text in read for one in (text, *_words(text), *_BETWEEN.split(text))):
         yield word
         yield word.rpartition("$")[2].partition("/")[2]  # `$CLAUDE_PROJECT_DIR/x`, and `/x` behind a substitution
 

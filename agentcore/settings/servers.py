@@ -80,6 +80,12 @@ def read_servers(table: object, key: str, origin: Origin, document: Document) ->
     return servers, notices
 
 
+def _may_be_http(url: str) -> bool:
+    """Whether that is an address of the web, as far as can be told before variables are filled in."""
+    scheme, _, rest = url.partition("://")
+    return "${" in scheme or (scheme in ("http", "https") and re.match(r"[^\s/]", rest) is not None)
+
+
 def _unknown(name: str, section: Mapping[str, Any], key: str, document: Document) -> list[str]:
     known = tuple(ServerSection.model_fields)
     return [
@@ -106,6 +112,8 @@ def _read(name: str, section: object, origin: Origin) -> McpServer:
         raise ValueError("it needs either a command or a url")
     if (transport == "stdio") != (parsed.url is None):
         raise ValueError("a server of type stdio has a command, one of type http or sse a url")
+    if parsed.url is not None and not _may_be_http(parsed.url):
+        raise ValueError("its url begins with neither http:// nor https:// and a host")
     if parsed.sandbox and transport != "stdio":
         raise ValueError("`sandbox` is for a server that is run as a command")
     if parsed.network is not None and not parsed.sandbox:

@@ -58,6 +58,8 @@ class Telemetry:
             sending = threading.Thread(target=send, name="end of OpenTelemetry", daemon=True)
             sending.start()
             await to_thread.run_sync(partial(sending.join, CLOSE_S))
+            if sending.is_alive():
+                logger.warning("the OpenTelemetry collector did not take what was left in %g s; it is lost", CLOSE_S)
 
 
 def _send_last(shut_down: Callable[[], None]) -> None:

@@ -14,8 +14,8 @@ _OTLP = frozenset({"otlp", "otlp_proto_http"})
 """The name of the specification, and the longer one of the SDK."""
 _PARTS = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 _MISSING = (
-    "OpenTelemetry is asked for by OTEL_* variables and is not installed. Install it with: pip install"
-    " 'agentcore-server[otel]'"
+    "OpenTelemetry is asked for by OTEL_* variables and is not installed. Install it in a clone, with the pip that"
+    " installed agentcore: pip install '.[otel]'"
 )
 
 

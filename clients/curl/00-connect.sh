@@ -43,6 +43,7 @@ look() {
     for file in $(ls -t -- "$servers" 2>/dev/null); do # the youngest first; the names are numbers
         case $file in *.json) ;; *) continue ;; esac
         kill -0 "${file%.json}" 2>/dev/null || continue # its process is gone
+        ! grep -q '^State:[[:space:]]*[ZX]' "/proc/${file%.json}/status" 2>/dev/null || continue # it has ended
         url=$(field url "$file")
         case $url in http+unix://*) socket=${socket:-${url#http+unix://}} && continue ;; esac
         near=$(nearness "$file")

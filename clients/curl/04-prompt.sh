@@ -4,6 +4,7 @@
 #
 #   sh 04-prompt.sh SESSION TEXT
 set -eu
+[ $# -ge 2 ] || { echo "usage: sh 04-prompt.sh SESSION TEXT" >&2; exit 2; }
 session=$1
 json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g') # one line of text; for more, send a file: --data @prompt.json
 curl --silent --show-error --fail-with-body --config - \

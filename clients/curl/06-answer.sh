@@ -6,6 +6,7 @@
 # `always` allows the same kind of call for the rest of the session. With the digest of the request, the server refuses
 # an answer that was meant for something else (409, `stale_request`).
 set -eu
+[ $# -ge 3 ] || { echo "usage: sh 06-answer.sh SESSION REQUEST allow|deny|always [DIGEST]" >&2; exit 2; }
 session=$1 request=$2 digest=${4:+, \"digest\": \"$4\"}
 case $3 in
 allow) answer='"allow": true' ;;

@@ -4,6 +4,7 @@
 #
 #   sh 07-prompt-and-wait.sh SESSION TEXT
 set -eu
+[ $# -ge 2 ] || { echo "usage: sh 07-prompt-and-wait.sh SESSION TEXT" >&2; exit 2; }
 session=$1
 json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g')
 curl --silent --show-error --fail-with-body --config - \

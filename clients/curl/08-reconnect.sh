@@ -7,6 +7,7 @@
 # FILE holds the number of the last event that was handled. It is written after the event was printed, so whoever
 # kills this script sees the last event twice rather than never. An empty file starts with the first event.
 set -eu
+[ $# -ge 1 ] || { echo "usage: sh 08-reconnect.sh SESSION [FILE]" >&2; exit 2; }
 session=$1 file=${2:-last-event-id}
 [ -e "$file" ] || echo 0 >"$file"
 

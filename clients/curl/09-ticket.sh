@@ -4,6 +4,7 @@
 #
 #   sh 09-ticket.sh SESSION
 set -eu
+[ $# -ge 1 ] || { echo "usage: sh 09-ticket.sh SESSION" >&2; exit 2; }
 session=$1
 ticket=$(
     curl --silent --show-error --fail-with-body --config - \

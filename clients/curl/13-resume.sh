@@ -4,6 +4,7 @@
 #
 #   sh 13-resume.sh SESSION
 set -eu
+[ $# -ge 1 ] || { echo "usage: sh 13-resume.sh SESSION" >&2; exit 2; }
 session=$1
 
 post() {

@@ -6,6 +6,7 @@
 # Without a file it sends one red pixel. The upload is answered with the name of the bytes, `blob`; a picture that is
 # too large for some model is made smaller first. A file in the session's folder needs no upload: attach {"path": "…"}.
 set -eu
+[ $# -ge 2 ] || { echo "usage: sh 16-image.sh SESSION TEXT [PNG]" >&2; exit 2; }
 session=$1 picture=${3:-}
 json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g')
 if [ -z "$picture" ]; then

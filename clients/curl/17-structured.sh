@@ -5,6 +5,7 @@
 #
 # SCHEMA is a JSON Schema of an object; without one it asks for a title and a list of items.
 set -eu
+[ $# -ge 2 ] || { echo "usage: sh 17-structured.sh SESSION TEXT [SCHEMA]" >&2; exit 2; }
 session=$1
 json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g')
 items='{"title": {"type": "string"}, "items": {"type": "array", "items": {"type": "string"}}}'

@@ -6,6 +6,7 @@
 # PATCH …/queue {"order": [prompt_id, …]} reorders it, PATCH …/queue/PROMPT_ID {"text": …} edits one, and DELETE of the
 # same path removes it.
 set -eu
+[ $# -ge 2 ] || { echo "usage: sh 19-queue.sh SESSION TEXT" >&2; exit 2; }
 session=$1
 text=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g')
 

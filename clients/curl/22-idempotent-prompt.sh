@@ -4,6 +4,7 @@
 #
 #   sh 22-idempotent-prompt.sh SESSION TEXT [KEY]
 set -eu
+[ $# -ge 2 ] || { echo "usage: sh 22-idempotent-prompt.sh SESSION TEXT [KEY]" >&2; exit 2; }
 session=$1
 json=$(printf '%s' "$2" | sed 's/[\\"]/\\&/g')
 key=${3:-$$-$(date +%s)}

@@ -7,6 +7,7 @@ set -eu
 session=${1:-latest}
 format=${2:-markdown}
 file=${3:-session-$session.$format}
+[ -d "$(dirname "$file")" ] || { echo "There is no folder $(dirname "$file")." >&2; exit 2; }
 if ! curl --silent --show-error --fail-with-body --config - --output "$file.part" \
     "$AGENTCORE_URL/v1/sessions/$session/export?format=$format" <<END; then
 header = "Authorization: Bearer $AGENTCORE_TOKEN"

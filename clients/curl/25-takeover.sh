@@ -4,6 +4,7 @@
 #
 #   sh 25-takeover.sh SESSION
 set -eu
+[ $# -ge 1 ] || { echo "usage: sh 25-takeover.sh SESSION" >&2; exit 2; }
 session=$1
 curl --silent --show-error --fail-with-body --config - \
     --header 'Content-Type: application/json' \

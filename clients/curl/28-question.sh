@@ -7,6 +7,7 @@
 # yes or no, '"any text"' where it is asked in words; for several questions a list in their order, or an object by
 # header. To refuse, use 06-answer.sh with `deny`.
 set -eu
+[ $# -ge 3 ] || { echo "usage: sh 28-question.sh SESSION REQUEST ANSWER" >&2; exit 2; }
 curl --silent --show-error --fail-with-body --config - \
     --header 'Content-Type: application/json' --data "{\"allow\": true, \"answer\": $3}" \
     "$AGENTCORE_URL/v1/sessions/$1/permissions/$2" <<END

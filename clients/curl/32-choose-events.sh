@@ -7,6 +7,7 @@
 # for display alone, as `text_delta` is. `snapshot` and `session_closed` come whatever was chosen, and a block with
 # nothing but an `id` says now and then how far the stream has come: a cursor for any stream of this session.
 set -eu
+[ $# -ge 1 ] || { echo "usage: sh 32-choose-events.sh SESSION [KIND,KIND...|all] [full|final]" >&2; exit 2; }
 session=$1
 case ${2:-all} in
 all) kinds='' ;;

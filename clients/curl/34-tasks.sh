@@ -5,6 +5,7 @@
 #
 # The model is told of each end by itself: at the next border of its run, or in a run that begins for it.
 set -eu
+[ $# -ge 1 ] || { echo "usage: sh 34-tasks.sh SESSION [TASK_ID]" >&2; exit 2; }
 session=$1
 case ${2:-} in
 '') set -- "$AGENTCORE_URL/v1/sessions/$session/tasks" ;;

@@ -6,6 +6,7 @@
 set -eu
 session=${1:-latest}
 file=${2:-trace-$session.html}
+[ -d "$(dirname "$file")" ] || { echo "There is no folder $(dirname "$file")." >&2; exit 2; }
 if ! curl --silent --show-error --fail-with-body --config - --output "$file.part" \
     "$AGENTCORE_URL/v1/sessions/$session/trace" <<END; then
 header = "Authorization: Bearer $AGENTCORE_TOKEN"

@@ -28,6 +28,7 @@ from server import discovery
 from server.discovery import Running
 from tests.daemon import COMMAND, Daemon, running
 from tests.pictures import picture
+from tests.zombies import ended
 
 COOKBOOK = Path(__file__).parents[2] / "clients" / "curl"
 PATIENCE_S = 30.0
@@ -133,6 +134,52 @@ def test_every_recipe_is_run_here() -> None:
     assert run_here == {path.name for path in COOKBOOK.glob("*.sh")}
 
 
+def told_usage(recipe: Path) -> tuple[str, int]:
+    """The line that says how to call it, and how many arguments it cannot do without."""
+    line = next(line for line in recipe.read_text().splitlines() if re.match(rf"#   (.*\()?sh {recipe.name}", line))
+    usage = line[line.index(f"sh {recipe.name}") :].split(" >>")[0]
+    return usage, len(usage.split("[")[0].split()) - 2
+
+
+NEEDY = [path for path in sorted(COOKBOOK.glob("*.sh")) if "usage: " in path.read_text()]
+
+
+@in_both_shells
+@pytest.mark.parametrize("recipe", NEEDY, ids=lambda recipe: recipe.name)
+def test_without_its_arguments_a_recipe_says_how_it_is_called(cook: Cook, recipe: Path) -> None:
+    usage, needed = told_usage(recipe)
+    told = cook.finish(recipe.name, *["x"] * (needed - 1), exits=2)
+    assert told.stdout == ""
+    assert told.stderr.startswith(f"usage: {usage}")
+
+
+def test_recipes_that_need_arguments_are_those_with_a_usage() -> None:
+    silent = [path for path in COOKBOOK.glob("*.sh") if path not in NEEDY and "#   sh " in path.read_text()]
+    assert [path.name for path in silent if told_usage(path)[1]] == []
+    assert len(NEEDY) > 15
+
+
+@pytest.mark.parametrize("arguments", [("24-export.sh", "latest", "json"), ("36-trace.sh", "latest")])
+def test_a_file_in_a_folder_that_there_is_not_is_a_sentence(cook: Cook, arguments: tuple[str, ...]) -> None:
+    told = cook.finish(*arguments, "no/such/file", exits=2)
+    assert (told.stdout, told.stderr) == ("", "There is no folder no/such.\n")
+
+
+def test_an_answer_for_a_subagent_is_all_or_nothing(cook: Cook) -> None:
+    assert cook.finish("35-subagents.sh", "latest", "perm-1", exits=2).stderr.startswith("usage: sh 35-subagents.sh")
+
+
+def test_a_cursor_that_is_none_is_said_in_words(cook: Cook, tmp_path: Path) -> None:
+    (tmp_path / "cursor").write_text("nonsense")
+    told = json.loads(cook.finish("31-all-events.sh", str(tmp_path / "cursor"), exits=1).stderr)
+    assert told["error"].endswith(
+        '"after" is no cursor: send the last `id` of this stream as it came, or leave it out.'
+    )
+    (tmp_path / "number").write_text("nonsense")
+    told = json.loads(cook.finish("08-reconnect.sh", "latest", str(tmp_path / "number"), exits=1).stderr)
+    assert "is no number of an event: send the last `id` of the stream" in told["error"]
+
+
 @pytest.mark.parametrize("recipe", sorted(COOKBOOK.glob("*.sh")), ids=lambda recipe: recipe.name)
 def test_token_is_never_an_argument(recipe: Path) -> None:
     outside, inside = [], False
@@ -223,6 +270,12 @@ def test_connect_says_when_there_is_none(neighbours: Neighbours, has_folder: boo
     refused = neighbours.cook(neighbours.root).finish("00-connect.sh", "0", exits=1)
     assert (refused.stdout, refused.stderr.split(".")[0]) == ("", "No server is running")
     assert refused.stderr.count("\n") == 1
+
+
+def test_connect_passes_over_a_process_that_has_ended_and_was_not_waited_for(neighbours: Neighbours) -> None:
+    with ended() as zombie:
+        neighbours.publish(zombie, neighbours.root)
+        neighbours.cook(neighbours.root).run("00-connect.sh", "0", exits=1)
 
 
 def test_connect_leaves_a_unix_socket_to_the_user(neighbours: Neighbours) -> None:
@@ -607,6 +660,7 @@ def test_only_the_events_that_were_chosen_come(cook: Cook, session: str) -> None
     assert events == ["snapshot", "permission_request"]
     refused = cook.json("32-choose-events.sh", session, "permision_request", exits=22)
     assert (refused["code"], "permission_request" in refused["error"]) == ("bad_request", True)
+    assert "('permision_request' is none)" in refused["error"]
 
 
 @in_both_shells

@@ -13,6 +13,7 @@ from agentcore_client.client import Client
 from agentcore_client.discovery import find_server, start_of, state_dir
 from agentcore_client.errors import NoServer
 from tests.clients.unruly import TOKEN, Unruly
+from tests.zombies import ended
 
 PARENT = os.getppid()
 """Lives as long as this test, and is another process."""
@@ -68,6 +69,16 @@ def test_dead_server_is_passed_over(tmp_path: Path, project: Path) -> None:
     announce(tmp_path, project, pid=process.pid)
     with pytest.raises(NoServer):
         find_server(project, state=tmp_path)
+
+
+@pytest.mark.skipif(
+    start_of(os.getpid()) is None, reason="only /proc tells a process that has ended from one that lives"
+)
+def test_a_server_that_has_ended_and_was_not_waited_for_is_passed_over(tmp_path: Path, project: Path) -> None:
+    with ended() as zombie:
+        announce(tmp_path, project, pid=zombie, started=start_of(zombie))
+        with pytest.raises(NoServer):
+            find_server(project, state=tmp_path)
 
 
 @pytest.mark.skipif(start_of(os.getpid()) is None, reason="only /proc tells two processes of one number apart")

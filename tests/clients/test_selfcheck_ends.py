@@ -155,6 +155,28 @@ def test_a_check_that_breaks_is_unclear_and_the_others_are_made(tmp_path: Path, 
     assert "Traceback" in told
 
 
+@pytest.mark.parametrize("on_terminal", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_check_that_is_interrupted_says_so(tmp_path: Path, number: signal.Signals, on_terminal: bool) -> None:
+    name, begun = ("waiting", b"waiting for ever") if on_terminal else ("serving", b"\n")
+    with checking(tmp_path, name, "held", on_terminal=on_terminal) as run:
+        run.until(begun)
+        run.process.send_signal(number)
+        assert ended(run) != 0
+    last = run.seen.rpartition(UP)[2]
+    assert last.count(b"interrupted") == 1
+    assert b"interrupted" in next(line for line in last.splitlines() if name.encode() in line)
+
+
+def test_without_a_place_for_its_files_it_says_so(tmp_path: Path) -> None:
+    with checking(tmp_path, "held", XDG_CACHE_HOME="/proc/nowhere") as run:
+        assert ended(run) == 1
+        assert run.process.stderr is not None
+        told = run.process.stderr.read()
+    assert told == b"agentcore: The self-check has no place for its files: /proc/nowhere: No such file or directory.\n"
+    assert run.seen == b""
+
+
 # --- what is left ---
 
 

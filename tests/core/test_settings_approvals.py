@@ -33,7 +33,7 @@ class Desk:
         (self.work / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
     def listed(self) -> list[Approval]:
-        return self.approvals.states(*look(self.sources, [self.work]))
+        return self.approvals.states(look(self.sources, [self.work]))
 
     def decide(self, one: Approval, *, allow: bool, now: float = 5.0) -> None:
         self.approvals.decide(one, allow=allow, now=now)
@@ -97,8 +97,9 @@ def test_changed_content_waits_again(desk: Desk, handler: object, event: str, ma
     desk.decide(one, allow=True)
     desk.hook(handler, event=event, matcher=matcher)
     assert desk.may_run() == [False]
-    changed, gone = desk.listed()
-    assert (changed.state, gone.state, gone.id) == ("waiting", "allowed", one.id)
+    [changed] = desk.listed()
+    assert changed.state == "waiting"
+    assert changed.id != one.id
     assert changed.id != one.id
     desk.hook()
     assert desk.may_run() == [True]
@@ -109,7 +110,7 @@ def test_a_server_waits_again_when_its_environment_changes(desk: Desk) -> None:
     [one] = desk.listed()
     desk.decide(one, allow=True)
     desk.servers(files={**SERVER, "env": {"A": "c"}})
-    assert [one.state for one in desk.listed()] == ["waiting", "allowed"]
+    assert [one.state for one in desk.listed()] == ["waiting"]
 
 
 NAMING: dict[str, object] = {
@@ -125,6 +126,9 @@ NAMING: dict[str, object] = {
     "after a move": {"type": "command", "command": "cd scripts && ./check.sh"},
     "inside quotes": {"type": "command", "command": "sh -c 'scripts/check.sh --fast'"},
     "an option": {"type": "command", "command": "run --file=scripts/check.sh"},
+    "with output elsewhere": {"type": "command", "command": "scripts/check.sh 2>&1 >>hook.log"},
+    "as input": {"type": "command", "command": "sh <scripts/check.sh >| hook.log"},
+    "written and run": {"type": "command", "command": "cat > scripts/check.sh; sh scripts/check.sh"},
     "an odd quote": {"type": "command", "command": "scripts/check.sh don't"},
 }
 
@@ -141,8 +145,9 @@ def test_a_script_that_a_hook_names_is_approved_with_it(desk: Desk, handler: obj
     assert desk.may_run() == [True]
     script.write_text("evil")
     assert desk.may_run() == [False]
-    changed, gone = desk.listed()
-    assert (changed.state, gone.state, gone.id) == ("waiting", "allowed", one.id)
+    [changed] = desk.listed()
+    assert changed.state == "waiting"
+    assert changed.id != one.id
     with pytest.raises(NotFound):
         find([changed], one.id)
     desk.decide(changed, allow=True)
@@ -150,6 +155,18 @@ def test_a_script_that_a_hook_names_is_approved_with_it(desk: Desk, handler: obj
     script.unlink()
     assert desk.may_run() == [False]
     script.write_text("true")
+    assert desk.may_run() == [True]
+
+
+@pytest.mark.parametrize(
+    "command", ["echo ran >> hook.log", "date>hook.log", "x 2> hook.log &>>hook.log", "x >|hook.log"]
+)
+def test_what_a_hook_writes_is_none_of_its_scripts(desk: Desk, command: str) -> None:
+    """Else it would run once, and never again."""
+    desk.hook({"type": "command", "command": command})
+    [one] = desk.listed()
+    desk.decide(one, allow=True)
+    (desk.work / "hook.log").write_text("ran")
     assert desk.may_run() == [True]
 
 
@@ -167,7 +184,7 @@ def test_a_script_that_comes_later_or_under_the_folder_of_a_session_waits(desk: 
     [hook] = for_folder(desk.sources, desk.work, "work-1").hooks
     assert desk.approvals.is_approved(hook.origin, hook.sha256, desk.work)
     assert not desk.approvals.is_approved(hook.origin, hook.sha256, inner)
-    [waiting, _] = desk.approvals.states(*look(desk.sources, [inner]))
+    [waiting] = desk.approvals.states(look(desk.sources, [inner]))
     assert (waiting.state, waiting.scripts) == ("waiting", ("inner/check.sh",))
 
 
@@ -187,7 +204,7 @@ def test_the_script_of_a_server_is_approved_with_it(desk: Desk) -> None:
     assert one.scripts == ("server.js",)
     desk.decide(one, allow=True)
     (desk.work / "server.js").write_text("2")
-    assert [one.state for one in desk.listed()] == ["waiting", "allowed"]
+    assert [one.state for one in desk.listed()] == ["waiting"]
 
 
 def test_only_files_of_the_project_are_pinned(desk: Desk, tmp_path: Path) -> None:
@@ -288,7 +305,7 @@ def test_decisions_of_two_processes_are_both_kept(desk: Desk) -> None:
     desk.servers(files=SERVER)
     hook, server = desk.listed()
     first, second = Approvals(desk.config), Approvals(desk.config)
-    assert first.states([hook], []) == second.states([hook], [])
+    assert first.states([hook]) == second.states([hook])
     first.decide(hook, allow=True, now=1.0)
     second.decide(server, allow=False, now=2.0)
     assert [one.state for one in desk.listed()] == ["allowed", "denied"]

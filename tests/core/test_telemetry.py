@@ -108,7 +108,7 @@ def test_a_missing_sdk_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(wanted, "_PARTS", ("no_such_package.sdk",))
     found = wanted_by(ENDPOINT)
     assert (found.signals, len(found.notices)) == (set(), 1)
-    assert "pip install 'agentcore-server[otel]'" in found.notices[0]
+    assert "pip install '.[otel]'" in found.notices[0]
     assert wanted_by({}) == Wanted()
 
 

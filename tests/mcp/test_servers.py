@@ -153,7 +153,7 @@ async def test_what_was_lost_goes_on_offering_its_tools_until_it_is_given_up(tmp
         server = servers.use(Target("odd", "stdio", "test", (str(program),), ENVIRON, tmp_path))
         await reached(server, State.FAILED)
         assert server.offer.tools == ()
-        assert server.error == "It cannot be started: No such file or directory."
+        assert server.error == f"It cannot be started: {program}: No such file or directory."
 
 
 async def test_a_dead_server_over_http_is_noticed_and_connected_again() -> None:

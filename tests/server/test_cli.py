@@ -50,6 +50,34 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("serve", "--prot", "1"), "agentcore serve"),
+        (("serve", "--port", "many"), "agentcore serve"),
+        (("run", "-p", "x", "--bogus"), "agentcore run"),
+        (("models", "more"), "agentcore models"),
+        (("doctor",), "agentcore doctor"),
+        (("sreve",), "agentcore"),
+    ],
+)
+def test_a_mistake_names_the_help_that_says_more(
+    arguments: tuple[str, ...], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == cli.EXIT_USAGE
+    assert capsys.readouterr().err.endswith(f"({command} --help says more).\n")
+
+
+@pytest.mark.parametrize("command", ["doctor", "trace"])
+def test_without_any_session_there_is_no_latest(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([command, "latest", "--state-dir", str(tmp_path)]) == cli.EXIT_USAGE
+    assert capsys.readouterr().err == (
+        f"agentcore: There is no session below {tmp_path}/data/sessions yet; --state-dir names another place.\n"
+    )
+
+
 @pytest.mark.parametrize(("arguments", "part"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_cannot_be_done_is_one_sentence(
     arguments: tuple[str, ...], part: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,7 @@ import pytest
 from server import discovery
 from server.discovery import Running
 from server.settings import CannotStart
+from tests.zombies import ended
 
 ME = os.getpid()
 
@@ -118,6 +119,13 @@ def test_a_damaged_file_goes_with_the_process_in_its_name(
         (folder / name).write_text(content)
     discovery.publish(tmp_path, server)
     assert {path.name for path in folder.iterdir()} == {"1.json", f"{ME}.json"}
+
+
+def test_the_file_of_a_process_that_has_ended_and_was_not_waited_for_is_swept(tmp_path: Path, server: Running) -> None:
+    with ended() as zombie:
+        gone = discovery.publish(tmp_path, replace(server, pid=zombie, started=discovery.process_start(zombie)))
+        discovery.publish(tmp_path, server)
+    assert not gone.exists()
 
 
 def test_a_process_number_that_no_system_has_is_dead(tmp_path: Path, server: Running) -> None:

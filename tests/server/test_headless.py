@@ -103,6 +103,32 @@ def test_what_has_no_effect_is_said_before_the_answer(tmp_path: Path, output: st
     assert ran.stderr.splitlines()[0] == "agentcore: `colour` in settings.toml (line 2) has no effect in this version."
 
 
+HOOK = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "./check.sh"}]}]}, "model": "x"}
+EARLY = {
+    "settings_ignored": "agentcore: .claude/settings.json comes with the repository and can only tighten.",
+    "approval_needed": "agentcore: 1 thing waits for approval before it runs (hooks and MCP servers of",
+}
+
+
+def test_what_a_session_is_told_before_its_prompt_is_said_and_is_among_the_events(tmp_path: Path) -> None:
+    folder = tmp_path / "work" / ".claude"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps(HOOK))
+    as_text, as_json = run(tmp_path, "answer", "-p", "go"), run(tmp_path, "answer", "-p", "go", "--output", "json")
+    said = [line for line in as_text.stderr.splitlines() if line.startswith(tuple(EARLY.values()))]
+    assert (as_text.stdout, len(said)) == ("Forty-two.\n", len(EARLY))
+    assert as_json.stderr == ""
+    lines = as_json.stdout.encode().splitlines()
+    events = [EVENTS.validate_json(line) for line in lines]
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    begun = next(index for index, event in enumerate(events) if event.type == "status")
+    assert [event.code for event in events[:begun] if event.type == "notice"] == list(EARLY)
+    session = json.loads(lines[0])["session"]
+    journal = next((tmp_path / "state").rglob(f"*{session}*/journal.jsonl")).read_bytes().splitlines()
+    durable = [line for line, event in zip(lines, events, strict=True) if event.durable]
+    assert durable == [line for line in journal if b',"seq":' in line[:60]]
+
+
 def test_a_model_that_nobody_chose_is_named(tmp_path: Path) -> None:
     with backend(LIST) as address:
         ran = alone(tmp_path, LLAMA_BASE_URL=f"http://{address}")

@@ -108,6 +108,8 @@ def test_a_server_for_one_project_is_not_there_in_another(desk: Desk) -> None:
         (("add", "--env", "A=b", "x", "http://a"), "A server at an address has no --env."),
         (("add", "--type", "sse", "x", "--", "b"), "The MCP server `x` in settings.toml cannot be used: a server of"),
         (("add", "a b", "--", "b"), "The MCP server `a?b` in settings.toml cannot be used: a server's name has"),
+        (("add", "x", "ftp://a"), "The MCP server `x` in settings.toml cannot be used: its url begins with neither"),
+        (("add", "x", "http://"), "The MCP server `x` in settings.toml cannot be used: its url begins with neither"),
         (("remove", "x"), "There is no MCP server x in these settings of yours: see agentcore mcp list."),
         (("approve", "x"), "No MCP server x of a repository waits here: see agentcore mcp list."),
         (("login", "x"), "There is no MCP server x here: see agentcore mcp list."),
@@ -149,14 +151,54 @@ def test_check_connects_to_what_may_run_and_to_nothing_else(desk: Desk) -> None:
     mcp(desk, "add", "odd", "--", sys.executable, "-I", str(ODD))
     mcp(desk, "add", "none", "--", "/no/such/command")
     mcp(desk, "add", "unset", "--", "${NO_SUCH_VARIABLE}")
-    told = mcp(desk, "list", "--check", "--cwd", "work").partition("\n\n")[2]
+    done = desk.finish("mcp", "list", "--check", "--cwd", "work")
+    told = done.stdout.partition("\n\n")[2]
     assert [re.split(r"  +", line.strip()) for line in told.splitlines()] == [
         ["SERVER", "NOW", "TOOLS"],
-        ["none", "failed", "0", "It cannot be started: No such file or directory."],
+        ["none", "failed", "0", "It cannot be started: /no/such/command: No such file or directory."],
         ["odd", "ready", "1"],
         ["unset", "failed", "0", "The MCP server unset needs the variable NO_SUCH_VARIABLE, which is not set."],
     ]
+    assert done.returncode == 1
+    assert done.stderr == "note: MCP server repo of .mcp.json waits for approval: see agentcore hooks.\n"
     assert not mark.exists()
+
+
+def test_check_says_so_when_none_may_run(desk: Desk) -> None:
+    desk.write("work/.mcp.json", {"mcpServers": {"repo": {"command": "x"}}})
+    assert mcp(desk, "list", "--check", "--cwd", "work").endswith("\n\nNone of them may run, so none was tried.\n")
+    assert mcp(desk, "list", "--check").startswith("No MCP servers here.")
+
+
+BROKEN: dict[str, tuple[str, object, str]] = {
+    "no JSON": ("work/.mcp.json", "{", ".mcp.json is no JSON at line 1"),
+    "a list": ("work/.mcp.json", [], ".mcp.json must hold a JSON object"),
+    "no table": ("work/.mcp.json", {"mcpServers": [1]}, "`mcpServers` in .mcp.json (line 1) is no table of servers"),
+    "a wrong type": ("work/.mcp.json", {"mcpServers": {"x": {"command": 3}}}, "`command`: input should be a valid str"),
+    "no address": ("work/.mcp.json", {"mcpServers": {"x": {"url": "ftp://x"}}}, "its url begins with neither http://"),
+    "own": ("config/agentcore/settings.toml", "[mcp_servers.x]\ncommand = 3", "The MCP server `x` in settings.toml"),
+    "own key": (
+        "config/agentcore/settings.toml",
+        '[mcp_servers.x]\ncommand = "true"\nargz = []',
+        "`argz` of the MCP server `x` in settings.toml (line 3) has no effect",
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "content", "told"), BROKEN.values(), ids=BROKEN.keys())
+def test_what_is_wrong_in_a_file_of_servers_is_told(desk: Desk, file: str, content: object, told: str) -> None:
+    desk.write(file, content)
+    listed = desk.finish("mcp", "list", "--cwd", "work")
+    notes = [line for line in desk.run("config", "--cwd", "work").splitlines() if line.startswith("note: ")]
+    assert (listed.returncode, listed.stderr.splitlines()) == (0, notes)
+    assert told in listed.stderr
+    assert desk.finish("mcp", "list", "--check", "--cwd", "work").returncode == 1
+
+
+@pytest.mark.parametrize("action", [("mcp", "add", "x", "--", "y"), ("mcp", "add", "--project", "x", "--", "y")])
+def test_a_home_that_cannot_be_written_is_a_sentence(desk: Desk, action: tuple[str, ...]) -> None:
+    said = desk.run(*action, exits=2, XDG_CONFIG_HOME="/proc/nowhere")
+    assert said == "agentcore: /proc/nowhere cannot be used: No such file or directory.\n"
 
 
 def test_a_person_logs_in_through_the_browser_and_no_token_is_shown(desk: Desk) -> None:
@@ -187,4 +229,4 @@ def test_a_person_logs_in_through_the_browser_and_no_token_is_shown(desk: Desk) 
         assert "access-" in kept.read_text()
         assert re.search(r"locked +ready +1", mcp(desk, "list", "--check"))
         assert mcp(desk, "logout", "locked") == "Logged out of locked.\n"
-        assert re.search(r"locked +needs_login +0", mcp(desk, "list", "--check"))
+        assert re.search(r"locked +needs_login +0", desk.finish("mcp", "list", "--check").stdout)

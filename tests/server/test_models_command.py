@@ -101,6 +101,23 @@ def models(root: Path, *arguments: str, **environment: str) -> subprocess.Comple
 # --- agentcore models ---
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "The scripted provider finds no file story.json: use scripted/demo or a path."),
+        ('{"turns": 3}', "The script story.json is wrong at turns "),
+    ],
+)
+async def test_a_script_that_cannot_be_played_is_told_at_the_start(
+    tmp_path: Path, content: str | None, told: str
+) -> None:
+    if content is not None:
+        (tmp_path / "story.json").write_text(content)
+    with running(tmp_path, "--model", f"scripted/{tmp_path}/story.json", **NOWHERE) as daemon:
+        await info(daemon)  # by now the lines for people are written
+        assert f"note      {told}" in daemon.log()
+
+
 def test_everything_is_told_to_programs(tmp_path: Path) -> None:
     write_settings(tmp_path, SETTINGS)
     with backend(OLLAMA) as address:

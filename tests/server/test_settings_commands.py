@@ -23,7 +23,12 @@ class Desk:
         file.write_text(content if isinstance(content, str) else json.dumps(content))
 
     def run(self, *arguments: str, exits: int = 0, **environment: str) -> str:
-        done = subprocess.run(
+        done = self.finish(*arguments, **environment)
+        assert done.returncode == exits, done.stdout + done.stderr
+        return done.stdout if exits == 0 else done.stderr
+
+    def finish(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [COMMAND, *arguments],
             cwd=self.root,
             env={
@@ -38,8 +43,6 @@ class Desk:
             timeout=60,
             check=False,
         )
-        assert done.returncode == exits, done.stdout + done.stderr
-        return done.stdout if exits == 0 else done.stderr
 
 
 @pytest.fixture
@@ -163,6 +166,28 @@ def test_what_waits_is_shown_whole_and_visibly_and_is_active_once_it_is_approved
     assert desk.run("hooks", "--cwd", "work", "--deny", approval_id).startswith("denied   hook Stop")
     assert "another id" in desk.run("hooks", "--cwd", "work", "--approve", "0" * 16, exits=2)
     assert not (desk.work / "ran").exists()
+
+
+def test_what_was_approved_and_is_not_there_any_more_is_not_called_active(desk: Desk) -> None:
+    hook = {"type": "command", "command": "./check.sh"}
+    desk.write("work/check.sh", "echo one")
+    desk.write("work/.claude/settings.json", {"hooks": {"Stop": [{"hooks": [hook]}]}})
+    desk.write("work/.mcp.json", {"mcpServers": {"files": {"command": "./check.sh"}}})
+    for line in desk.run("hooks", "--cwd", "work").splitlines():
+        if line.startswith("waiting"):
+            desk.run("hooks", "--cwd", "work", "--approve", line.split()[-3])
+    assert [line.split()[0] for line in desk.run("hooks", "--cwd", "work").splitlines()[::2]] == ["active"] * 2
+    assert "files   active" in desk.run("mcp", "list", "--cwd", "work")
+    desk.write("work/check.sh", "echo two")
+    states = [line.split()[0] for line in desk.run("hooks", "--cwd", "work").splitlines()[:-1:2]]
+    assert states == ["waiting"] * 2  # each once
+    desk.write("work/check.sh", "echo one")
+    (desk.work / ".mcp.json").unlink()
+    assert [line.split()[0] for line in desk.run("hooks", "--cwd", "work").splitlines()[::2]] == ["active"]
+    (desk.work / ".claude" / "settings.json").unlink()
+    assert desk.run("hooks", "--cwd", "work") == (
+        "Nothing runs beside a session here, and nothing waits for approval.\n"
+    )
 
 
 def test_nothing_is_said_plainly(desk: Desk) -> None:

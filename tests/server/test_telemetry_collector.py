@@ -177,6 +177,26 @@ def test_a_collector_that_is_not_there_costs_one_warning(tmp_path: Path) -> None
             assert "Transient" not in daemon.log()
 
 
+def test_a_run_without_a_server_says_that_nothing_reached_the_collector(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    model = daemon.script("story", STORY)
+    command = [sys.executable, "-m", "server.cli", "run", "--model", model, "--state-dir", str(daemon.state_dir)]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        ran = subprocess.run(
+            [*command, "-p", "go"],
+            cwd=daemon.cwd,
+            env={"OTEL_EXPORTER_OTLP_ENDPOINT": url, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert ran.stdout == "Done.\n"
+    assert ran.stderr == "agentcore: the OpenTelemetry collector did not take what was left in 1 s; it is lost\n"
+
+
 def test_a_collector_that_takes_and_does_not_answer_holds_up_neither_runs_nor_the_stop(
     tmp_path: Path, collector: Collector
 ) -> None:

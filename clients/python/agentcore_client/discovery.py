@@ -82,6 +82,8 @@ def is_alive(server: ServerFile) -> bool:
         os.kill(server.pid, 0)
     except (ProcessLookupError, PermissionError, OverflowError):
         return False  # gone, or the number went to somebody else's process
+    if _facts_of(server.pid)[:1] in (["Z"], ["X"]):
+        return False  # it has ended, and nobody has taken note of it yet
     now = start_of(server.pid)
     return server.started is None or now is None or server.started == now
 
@@ -90,8 +92,16 @@ def start_of(pid: int) -> str | None:
     """When the process began, as `<boot id>:<ticks>`; None where there is no /proc."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    after_name = stat[stat.rindex(")") + 1 :].split()  # the name, in brackets, may hold anything
-    return f"{boot}:{after_name[19]}"  # field 22 of proc(5); these begin with field 3
+    facts = _facts_of(pid)
+    return f"{boot}:{facts[19]}" if facts else None  # field 22 of proc(5); these begin with field 3
+
+
+def _facts_of(pid: int) -> list[str]:
+    """The fields of proc(5) from the third on; none where there is no /proc."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []
+    return stat.rpartition(")")[2].split()  # the name, in brackets, may hold anything

@@ -2,6 +2,8 @@
 
 import logging
 import signal
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
@@ -35,7 +37,15 @@ def main() -> int:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _interrupt)  # else a server of its own would be left behind
     board = Board(CHECKS)
-    with board.shown(), own_folder() as folder:
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(own_folder())
+        except OSError as error:
+            sys.stderr.write(
+                f"agentcore: The self-check has no place for its files: {error.filename}: {error.strerror}.\n"
+            )
+            return 1
+        stack.enter_context(board.shown())
         for number, row in enumerate(board.rows):
             with board.running(row):
                 anyio.run(_try, row, folder / str(number))

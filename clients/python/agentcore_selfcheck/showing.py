@@ -13,14 +13,21 @@ from rich.text import Text
 
 from agentcore_selfcheck.verdicts import Check
 
-_STYLES = {"held": "green", "BROKEN": "bold red", "not tried": "yellow", "unclear": "yellow", "": "dim"}
+_STYLES = {
+    "held": "green",
+    "BROKEN": "bold red",
+    "not tried": "yellow",
+    "unclear": "yellow",
+    "interrupted": "yellow",
+    "": "dim",
+}
 
 
 @dataclass
 class Row:
     check: Check
     verdict: str = ""
-    """held, BROKEN, not tried, unclear (the check itself broke); empty while it is open."""
+    """held, BROKEN, not tried, unclear (the check itself broke), interrupted (by a person); empty while it is open."""
     detail: str = ""
     seconds: float | None = None
     is_running: bool = False
@@ -49,6 +56,9 @@ class Board:
         row.is_running, began = True, time.monotonic()
         try:
             yield
+        except KeyboardInterrupt:
+            row.verdict = "interrupted"
+            raise
         finally:
             row.is_running, row.seconds = False, time.monotonic() - began
             if not self._is_alive:
