@@ -447,8 +447,8 @@ class Notice(Event):
     `hook_failed` (a hook failed, was late or printed what means nothing, and decided nothing), `hook_message` (what a
     hook tells the user), `hook_stopped` (a hook ended the run), `instructions_ignored` (an instruction file, an import,
     a skill or an agent is left out or cut), `journal_repaired` (a torn last line was cut off),
-    `mcp_changed` (an MCP server is there, or its tools are others), `mcp_unavailable` (an MCP server cannot be used
-    now), `mention_ignored` (a file that a prompt mentions is not shown to the model),
+    `mcp_changed` (an MCP server is there, or its tools are others), `mcp_unavailable` (an MCP server, or something of
+    it, cannot be used now), `mention_ignored` (a file that a prompt mentions is not shown to the model),
     `mode_not_allowed` (the session fell back to mode default), `model_cooling_down` (a model that failed lately is
     passed over), `model_failover` (the run goes on with another model), `model_retry` (a model call is made again),
     `prompt_blocked` (a hook or the guard kept a prompt from the model), `refused` (the model would not answer),

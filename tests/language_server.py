@@ -83,10 +83,12 @@ def publish(uri: str) -> None:
         say({"method": "textDocument/publishDiagnostics", "params": old})
 
 
-def initialize(params: dict[str, Any]) -> dict[str, Any]:
+def initialize(params: dict[str, Any]) -> Any:
     if "hang-at-start" in TRAITS:
         while True:
             receive()
+    if "nonsense-at-start" in TRAITS:
+        return [1, 2]
     if "child" in TRAITS:
         subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, "STARTED_BY": LOG})
     if "progress" in TRAITS:

@@ -130,7 +130,9 @@ class LanguageServer:
             raise StartFailed("it refused to start") from None
         except Gone as error:
             raise StartFailed(str(error)) from None
-        self.capabilities.start(answer.get("capabilities") if isinstance(answer, Mapping) else None)
+        if not isinstance(answer, Mapping):
+            raise StartFailed("it answered its start with something that makes no sense")
+        self.capabilities.start(answer.get("capabilities"))
         if self.capabilities.encoding not in UNIT_SIZES:
             raise StartFailed("it counts positions in a way that was not offered to it")
         self._connection.notify("initialized", {})

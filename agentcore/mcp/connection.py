@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from pydantic import JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from agentcore.mcp.callers import Caller, Callers
 from agentcore.mcp.child import Child
 from agentcore.mcp.http import http_transport
+from agentcore.mcp.listed import MAX_LISTED, LeftOut
 from agentcore.mcp.stdio import stdio_transport
 from agentcore.mcp.targets import Target
 from agentcore.mcp.watched import Watch, watched
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_PAGES = 50
-MAX_LISTED = 1_000
-"""Tools, or prompts, of one server; more than that no model finds its way in."""
 LIST_S = 30.0
 SESSION_GONE = "Session terminated"
 """What the SDK makes of a server over HTTP that no longer knows us."""
@@ -89,6 +89,7 @@ class Connection:
 
     async def tools(self) -> "list[types.Tool]":
         """Raises: Gone, Refused."""
+        self._watch.left_out.clear()
         if self._client.server_capabilities.tools is None:
             return []
 
@@ -108,6 +109,11 @@ class Connection:
             return listed.prompts, listed.next_cursor
 
         return await self._all(page)
+
+    @property
+    def left_out(self) -> "tuple[LeftOut, ...]":
+        """What cannot be used of the tools that were listed last, and of the prompts since then."""
+        return tuple(self._watch.left_out)
 
     async def _all(self, page: Callable[[str | None], Awaitable[tuple[Sequence[Listed], str | None]]]) -> list[Listed]:
         found: list[Listed] = []
@@ -168,7 +174,7 @@ class Connection:
             raise Refused(error.message or f"error {error.code}") from error
         except TimeoutError as error:
             raise Refused("it did not answer in time") from error
-        except ValidationError as error:
+        except (ValidationError, PydanticSerializationError) as error:
             raise Refused("it sent an answer that makes no sense") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             self._watch.lose()
@@ -232,6 +238,7 @@ async def connected(
             client_info=Implementation(name="agentcore", version="1"),
         )
         async with client:
+            watch.version = client.protocol_version
             try:
                 yield Connection(client, watch, child, callers)
             finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 
+from agentcore.mcp.reading import Mending
 from agentcore.mcp.stdio import MAX_MESSAGE_BYTES
 from agentcore.mcp.targets import Target
 from agentcore.mcp.watched import Watch
@@ -57,6 +58,7 @@ def _client(target: Target, watch: Watch, auth: "httpx2.Auth | None") -> "httpx2
             raise httpx2.DecodingError("The server sends its answers compressed.", request=response.request)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = _bounded(response.stream)  # of events each has a bound
+        response.stream = _mended(response.stream)
 
     headers = {"User-Agent": "agentcore", **target.headers, "Accept-Encoding": "identity"}
     timeout = httpx2.Timeout(CONNECT_S, read=None)  # an answer may wait for a person; calls have bounds of their own
@@ -80,3 +82,20 @@ def _bounded(inner: Any) -> Any:
             await inner.aclose()
 
     return Bounded()
+
+
+def _mended(inner: Any) -> Any:
+    """A body without half a surrogate pair, which the SDK's parser refuses."""
+    import httpx2
+
+    class Mended(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            mending = Mending()
+            async for chunk in inner:
+                yield mending.feed(chunk)
+            yield mending.end()
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    return Mended()

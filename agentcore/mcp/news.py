@@ -12,7 +12,7 @@ from agentcore.settings.names import shown_name
 UNAVAILABLE = "mcp_unavailable"
 CHANGED = "mcp_changed"
 _SHOWN = 5
-"""Names of tools in a sentence."""
+"""Names of tools in a sentence; sentences in a notice."""
 _HOW = {
     "connecting": "is still starting; its tools come when it is there",
     "lost": "has gone and is being connected again",
@@ -30,6 +30,8 @@ class Seen:
     state: str
     error: str = ""
     tools: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """A sentence for each of its tools and prompts that cannot be used."""
 
 
 class News:
@@ -40,7 +42,7 @@ class News:
 
     def take(self, seen: Mapping[str, Seen]) -> Sequence[Notice]:
         """The differences to the last time. A server that is there when it is first seen is no news."""
-        notices = [*_compared(self._told, seen)]
+        notices = [*_compared(self._told, seen), *_left_out(self._told, seen)]
         self._told = dict(seen)
         return notices
 
@@ -48,7 +50,9 @@ class News:
 def _compared(told: Mapping[str, Seen], seen: Mapping[str, Seen]) -> Iterator[Notice]:
     for name, now in seen.items():
         before = told.get(name)
-        if now == before or (before is None and now.state == "ready"):
+        if before is None and now.state == "ready":
+            continue
+        if before is not None and (now.state, now.error, now.tools) == (before.state, before.error, before.tools):
             continue
         if now.state != "ready":
             if before is None or now.state != before.state or now.error != before.error:
@@ -65,6 +69,18 @@ def _compared(told: Mapping[str, Seen], seen: Mapping[str, Seen]) -> Iterator[No
             )
     for name in told.keys() - seen.keys():
         yield Notice(level="info", code=CHANGED, text=f"The MCP server {name} is no longer used.")
+
+
+def _left_out(told: Mapping[str, Seen], seen: Mapping[str, Seen]) -> Iterator[Notice]:
+    """A notice for each server whose tools cannot all be used, also one that was there before the session."""
+    for name, now in seen.items():
+        before = told.get(name)
+        if now.left_out and (before is None or now.left_out != before.left_out):
+            left = len(now.left_out) - _SHOWN
+            text = " ".join([*now.left_out[:_SHOWN], *([f"And {left} more."] if left > 0 else [])])
+            yield Notice(
+                level="warning", code=UNAVAILABLE, text=f"Of the MCP server {name} not all can be used. {text}"
+            )
 
 
 def _diff(before: Seen, now: Seen) -> str:

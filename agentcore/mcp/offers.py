@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentcore.caps import safe_text
+from agentcore.mcp.listed import LeftOut
 from agentcore.mcp.schemas import BadSchema, input_of
 from agentcore.schema_input import Model
 from agentcore.within import plain_text
@@ -49,7 +50,7 @@ class Offer:
     instructions: str = ""
     """What the server says about the use of its tools."""
     left_out: tuple[str, ...] = ()
-    """A sentence for each tool that cannot be used."""
+    """A sentence for each tool and prompt that cannot be used."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,10 +60,15 @@ class Offer:
 NOTHING = Offer()
 
 
-def offer_of(tools: "Sequence[types.Tool]", prompts: "Sequence[types.Prompt]", instructions: str = "") -> Offer:
-    """Read what a server has listed. Slow for many: a worker's work."""
+def offer_of(
+    tools: "Sequence[types.Tool]",
+    prompts: "Sequence[types.Prompt]",
+    instructions: str = "",
+    refused: Sequence[LeftOut] = (),
+) -> Offer:
+    """Read what a server has listed, without what was `refused` of it. Slow for many: a worker's work."""
     found: dict[str, OfferedTool] = {}
-    left_out: list[str] = []
+    left_out = [_left_out(one) for one in refused]
     left_bytes = MAX_SCHEMAS_BYTES
     for tool in tools:
         name = tool.name[:MAX_NAME_CHARS]
@@ -74,13 +80,18 @@ def offer_of(tools: "Sequence[types.Tool]", prompts: "Sequence[types.Prompt]", i
                 raise BadSchema("the server describes too much")
             found.setdefault(name, _tool(tool))
         except BadSchema as error:
-            left_out.append(f"The tool {_line(name)!r} is left out: {error}.")
+            left_out.append(_left_out(LeftOut("tool", name, str(error))))
     return Offer(
         tools=tuple(sorted(found.values(), key=lambda one: one.name)),
         prompts={prompt.name: _prompt(prompt) for prompt in prompts if len(prompt.name) <= MAX_NAME_CHARS},
         instructions=_cut(plain_text(instructions).strip(), MAX_INSTRUCTIONS_CHARS),
         left_out=tuple(left_out),
     )
+
+
+def _left_out(one: LeftOut) -> str:
+    which = f"A {one.kind} without a name" if one.name is None else f"The {one.kind} {_line(one.name)!r}"
+    return f"{which} is left out: {plain_text(one.why)[:300]}."
 
 
 def _tool(tool: "types.Tool") -> OfferedTool:

@@ -225,7 +225,8 @@ class Server:
     async def _look(self, connection: Connection) -> None:
         """Raises: Gone, Refused."""
         tools, prompts = await connection.tools(), await self._prompts(connection)
-        self.offer = await to_thread.run_sync(offer_of, tools, prompts, connection.instructions)
+        said, left_out = connection.instructions, connection.left_out
+        self.offer = await to_thread.run_sync(offer_of, tools, prompts, said, left_out)
         for text in self.offer.left_out:
             log.info("MCP server %s: %s", self.target.name, text)
 

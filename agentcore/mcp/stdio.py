@@ -10,14 +10,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio import to_thread
 
 from agentcore.mcp.child import Child, running
+from agentcore.mcp.reading import is_worth_it, read_again
 from agentcore.mcp.targets import Target
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
 log = logging.getLogger(__name__)
 
@@ -56,18 +59,24 @@ async def _receive(
     incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
     wrap: "type[SessionMessage]",
 ) -> None:
-    from mcp_types import jsonrpc_message_adapter
-
     lines = Lines()
     async with incoming:
         while chunk := await child.receive():
             for line in lines.add(chunk):
-                try:
-                    message = wrap(jsonrpc_message_adapter.validate_json(line, by_name=False))
-                except ValueError:
+                message = await _read(line)
+                if message is None:
                     continue  # something that it prints where messages belong
                 with suppress(anyio.BrokenResourceError):  # nobody listens any more
-                    await incoming.send(message)
+                    await incoming.send(wrap(message))
+
+
+async def _read(line: bytes) -> "JSONRPCMessage | None":
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return await to_thread.run_sync(read_again, line) if is_worth_it(line) else None
 
 
 async def _send(child: Child, outgoing: "MemoryObjectReceiveStream[SessionMessage]") -> None:

@@ -149,7 +149,8 @@ class SessionServers:
     def take_notices(self) -> Sequence[Notice]:
         seen = {name: Seen("unusable", text) for name, text in self._unusable.items()}
         for name, server in self._held.items():
-            seen[name] = Seen(server.described().state, server.error or "", server.offer.names)
+            offer = server.offer
+            seen[name] = Seen(server.described().state, server.error or "", offer.names, offer.left_out)
         return self._news.take(seen)
 
     # --- what models are told besides ---

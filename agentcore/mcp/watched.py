@@ -4,12 +4,17 @@ Whatever the transport. A flood of messages costs time in turns with everybody e
 anybody is dropped before a task is made of it, and who asks more than he reads is let go.
 """
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
+from anyio import to_thread
+
+from agentcore.mcp.listed import MAX_LISTED, LeftOut, leave_out
+from agentcore.mcp.reading import read_again
 
 if TYPE_CHECKING:
     import contextvars
@@ -46,6 +51,10 @@ class Watch:
         """It was refused for want of a login."""
         self.questions: set[str | int] = set()
         """Ids of requests of the server that are not answered yet."""
+        self.version: str | None = None
+        """Of the protocol, once it is agreed on."""
+        self.left_out: list[LeftOut] = []
+        """Of the lists that came since somebody emptied this; `MAX_LISTED` at most."""
 
     def lose(self, why: str = "") -> None:
         self.why = self.why or why
@@ -80,7 +89,11 @@ class _Read:
                 raise
             if isinstance(item, Exception):
                 await self._take_turns()
-            elif await self._is_wanted(item.message):
+                read = await _read_again(item)
+                if read is None:
+                    continue
+                item = read
+            if await self._is_wanted(item.message):
                 return item
 
     async def _is_wanted(self, message: Any) -> bool:
@@ -88,7 +101,8 @@ class _Read:
         from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
         if isinstance(message, JSONRPCResponse):
-            _mend_list(message.result)
+            known = self._watch.left_out
+            known += leave_out(message.result, self._watch.version)[: MAX_LISTED - len(known)]
             return True
         if isinstance(message, JSONRPCRequest):
             self._watch.questions.add(message.id)
@@ -154,19 +168,14 @@ class _Write:
         await self.aclose()
 
 
-def _mend_list(result: Any) -> None:
-    """Of a list of tools leave out what is none: one of them would make the SDK refuse all.
+async def _read_again(error: Exception) -> "SessionMessage | None":
+    """The message that a transport could not read, where the error holds it."""
+    from mcp.shared.message import SessionMessage
+    from pydantic import ValidationError
 
-    And what results are to look like: the SDK would hold them to that right here, and a schema of a stranger may cost
-    hours.
-    """
-    tools = result.get("tools") if isinstance(result, dict) else None
-    if isinstance(tools, list):
-        tools[:] = filter(_is_tool, tools)
-        for tool in tools:
-            tool.pop("outputSchema", None)
-
-
-def _is_tool(tool: Any) -> bool:
-    schema = tool.get("inputSchema") if isinstance(tool, dict) else None
-    return isinstance(schema, dict) and schema.get("type") == "object" and isinstance(tool.get("name"), str)
+    if not isinstance(error, ValidationError):
+        return None
+    found = error.errors(include_url=False)[0]["input"]
+    text = found if isinstance(found, str) else json.dumps(found) if isinstance(found, dict) else ""
+    message = await to_thread.run_sync(read_again, text.encode(errors="replace")) if text else None
+    return None if message is None else SessionMessage(message)

@@ -5,11 +5,13 @@ two readers could understand differently (a JSON name given twice) counts as bro
 may be a key.
 """
 
+import errno
 import json
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -19,6 +21,8 @@ from agentcore.ports.tools import ToolError
 
 MAX_FILE_BYTES = 1024 * 1024
 MAX_DEPTH = 64  # objects and lists within one another; hooks need six
+MAX_SEARCHES = 50
+"""For lines of keys in a file; more notices than that nobody reads."""
 Syntax = Literal["TOML", "JSON"]
 
 _LINE = re.compile(r"at line (\d+)")
@@ -38,10 +42,13 @@ class Document:
     data: Mapping[str, Any]
     text: str
     syntax: Syntax
+    _searches: Iterator[int] = field(default_factory=count, repr=False, compare=False)
 
     def place(self, *keys: str) -> str:
-        """The file, and the line of a key in it where that is certain; the last of `keys` is the key itself."""
-        line = self._line_of(keys)
+        """The file, and the line of a key in it where that is certain; the last of `keys` is the key itself.
+
+        Each search costs a look at the whole text: of thousands of mistakes the first ones have a line."""
+        line = self._line_of(keys) if next(self._searches) < MAX_SEARCHES else None
         return self.name if line is None else f"{self.name} (line {line})"
 
     def _line_of(self, keys: tuple[str, ...]) -> int | None:
@@ -76,13 +83,13 @@ def read_shared(file: Path, top: Path, name: str, syntax: Syntax) -> Document | 
         data = _read_within(file, top)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, RuntimeError, ToolError) as error:  # RuntimeError: a loop of links, before 3.13
+    except (OSError, ValueError, ToolError) as error:
         raise _unreadable(name, error) from None
     return parse(data, name, syntax)
 
 
 def _read_within(file: Path, top: Path) -> bytes:
-    real = file.resolve(strict=True)
+    real = _resolved(file)
     if not real.is_relative_to(top):
         raise ValueError("a link leads out of the project")
     with opened_folder(real.parent) as folder, open_regular(folder, real.name) as opened:
@@ -90,6 +97,16 @@ def _read_within(file: Path, top: Path) -> bytes:
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"larger than {MAX_FILE_BYTES} bytes")
     return data
+
+
+def _resolved(file: Path) -> Path:
+    """Raises: OSError, ValueError."""
+    try:
+        return file.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: of a loop of links, before 3.13
+        if isinstance(error, OSError) and error.errno != errno.ELOOP:
+            raise
+        raise ValueError("its links lead round in a circle") from None
 
 
 def parse(data: bytes, name: str, syntax: Syntax) -> Document:

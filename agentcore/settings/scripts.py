@@ -47,8 +47,8 @@ def scripts_in(entries: Iterable[tuple[Mapping[str, Any], Path]], cwd: Path) -> 
     """The files of the project around a folder (resolved) that the commands of these entries name, as they name them
     and as links lead to them. Each entry comes with the folder that it speaks for."""
     top = project_top(cwd, ())
-    named = {path for content, base in entries for path in _named(content, base, cwd, top) if path.is_file()}
-    return frozenset(named | {path.resolve() for path in named})
+    named = {path for content, base in entries for path in _named(content, base, cwd, top) if os.path.isfile(path)}  # noqa: PTH113 - Path.is_file raises
+    return frozenset(named | {Path(os.path.realpath(path)) for path in named})
 
 
 def _named(content: Mapping[str, Any], base: Path, cwd: Path | None, top: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ Values only; nothing is started here. Variables in them (`${VAR}`) stay as they 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -14,6 +15,8 @@ from agentcore.origin import Origin
 from agentcore.settings.documents import Document
 from agentcore.settings.names import did_you_mean, shown_name
 
+MAX_SERVERS = 100
+"""Of one file; more than that nobody approves, and each costs the start of a session."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _Text = Annotated[str, StringConstraints(max_length=10_000)]
 _Filled = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
@@ -64,11 +67,14 @@ class McpServer:
 
 
 def read_servers(table: object, key: str, origin: Origin, document: Document) -> tuple[list[McpServer], list[str]]:
-    """The servers of a table `{name: server}`, and a sentence for each that cannot be used."""
+    """The servers of a table `{name: server}`, the first `MAX_SERVERS`, and a sentence for each that cannot be used."""
     if not isinstance(table, dict):
         return [], [f"`{key}` in {document.place(key)} is no table of servers and has no effect."]
-    servers, notices = [], []
-    for name, section in table.items():
+    servers, notices = list[McpServer](), list[str]()
+    if len(table) > MAX_SERVERS:
+        of_all = f"Of the {len(table)} MCP servers in {document.name} the first {MAX_SERVERS} count"
+        notices.append(f"{of_all}; the others have no effect.")
+    for name, section in islice(table.items(), MAX_SERVERS):
         try:
             servers.append(_read(name, section, origin))
         except ValueError as error:

@@ -368,6 +368,7 @@ async def test_a_server_that_breaks_in_a_call_is_told_and_started_anew(
         ("die-at-start", "it ended", 0),
         ("utf-32", "it counts positions in a way that was not offered to it", 4),
         ("hang-at-start", "it did not start within 0 s", 4),
+        ("nonsense-at-start", "it answered its start with something that makes no sense", 4),
     ],
 )
 async def test_a_server_that_never_starts_is_given_up_and_tried_again_much_later(

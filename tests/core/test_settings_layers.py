@@ -10,8 +10,10 @@ import pytest
 
 from agentcore.errors import Unprocessable
 from agentcore.settings.choices import KEYS, VARIABLES, getitem
+from agentcore.settings.documents import MAX_SEARCHES, parse
 from agentcore.settings.effective import COMMAND_LINE, DEFAULT, Effective, Explained, for_folder, for_process
 from agentcore.settings.private import project_file, user_file
+from agentcore.settings.servers import MAX_SERVERS
 from agentcore.settings.sources import Sources
 
 PROJECT = "work-1"
@@ -694,6 +696,34 @@ def test_thousands_of_mistakes_are_not_all_told(desk: Desk) -> None:
     notices = desk.effective().notices
     assert len(notices) == 21
     assert notices[-1] == "And 4980 more like these in .agentcore/settings.toml."
+
+
+def test_only_the_first_mistakes_are_looked_for_in_a_file() -> None:
+    document = parse("".join(f"x{number} = 1\n" for number in range(MAX_SEARCHES + 5)).encode(), "s.toml", "TOML")
+    places = [document.place(f"x{number}") for number in range(MAX_SEARCHES + 5)]
+    assert places == [*(f"s.toml (line {line})" for line in range(1, MAX_SEARCHES + 1)), *["s.toml"] * 5]
+
+
+def test_a_link_that_leads_back_to_itself_is_told_in_words(desk: Desk) -> None:
+    (desk.work / ".mcp.json").symlink_to(".mcp.json")
+    assert desk.effective().notices == (".mcp.json cannot be read: its links lead round in a circle. Mend it.",)
+
+
+def test_of_very_many_servers_in_a_file_the_first_are_read_and_the_rest_is_told(desk: Desk) -> None:
+    desk.shared(".mcp.json", {"mcpServers": {f"s{number}": {"command": "x"} for number in range(MAX_SERVERS + 5)}})
+    effective = desk.effective()
+    assert [one.name for one in effective.mcp_servers] == [f"s{number}" for number in range(MAX_SERVERS)]
+    assert effective.notices == ("Of the 105 MCP servers in .mcp.json the first 100 count; the others have no effect.",)
+
+
+@pytest.mark.parametrize("name", ["broken", "unknown"])
+def test_that_servers_are_left_out_is_told_before_what_is_wrong_with_others(desk: Desk, name: str) -> None:
+    sections = {"broken": "timeout = 1", "unknown": 'command = "x"\nx = 1'}
+    servers = [f"[mcp_servers.s{number}]\n{sections[name]}\n" for number in range(MAX_SERVERS + 5)]
+    desk.shared(".agentcore/settings.toml", "".join(servers))
+    notices = desk.effective().notices
+    assert notices[0].startswith("Of the 105 MCP servers in .agentcore/settings.toml the first 100 count;")
+    assert len(notices) == 21
 
 
 # --- telling ---

@@ -57,7 +57,27 @@ def leave() -> None:
 def listed() -> list[dict]:
     if "twins" in HABITS:
         return [{**TOOLS[0], "name": name} for name in ("Read", "read", "READ")]
+    if "half" in HABITS:
+        return [{**TOOLS[0], "description": "Cut \ud83d"}]
+    if "deep" in HABITS:
+        schemas = {levels: {"type": "object", "properties": nested(levels)} for levels in (150, 220, 300)}
+        return [*TOOLS, *({"name": f"deep{levels}", "inputSchema": schema} for levels, schema in schemas.items())]
+    if "slips" in HABITS:
+        return [
+            *TOOLS,
+            {"name": "required", "inputSchema": {"type": "object", "required": [{}]}},
+            {"name": "properties", "inputSchema": {"type": "object", "properties": [1]}},
+            {"name": "described", "description": 7, "inputSchema": {"type": "object"}},
+            {"inputSchema": {"type": "object"}},
+        ]
     return TOOLS
+
+
+def nested(levels: int) -> dict:
+    found: dict = {}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
 
 
 def text(request: dict, said: str, **more: object) -> None:
@@ -87,6 +107,15 @@ def call(request: dict) -> None:
     elif "pings" in HABITS:
         for number in range(1_000_000):
             say(id=f"p{number}", method="ping")
+    elif "half" in HABITS:
+        text(request, "cut in an emoji \ud83d, \\ud83d and 😀")
+    elif "nonsense" in HABITS:
+        say(id=request["id"], result=[1, 2])
+    elif "torn" in HABITS:
+        sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {{"content": [\n')
+        sys.stdout.flush()
+    elif "deep" in HABITS:
+        text(request, "deep")
     elif "asks" in HABITS:
         answer = ask("elicitation/create", {"message": "Tell me.", "requestedSchema": FORM})
         text(request, json.dumps(answer.get("result"), sort_keys=True))
@@ -165,7 +194,7 @@ def main() -> None:
                     result={
                         "protocolVersion": "2025-06-18",
                         "capabilities": {"tools": {"listChanged": True}}
-                        | ({"prompts": {}} if "half-done" in HABITS else {}),
+                        | ({"prompts": {}} if HABITS & {"half-done", "slips"} else {}),
                         "serverInfo": {"name": "odd", "version": "1"},
                         **told,
                     },
@@ -179,6 +208,10 @@ def main() -> None:
                     if "restless" in HABITS:
                         say(method="notifications/tools/list_changed")
                     say(id=request["id"], result={"tools": TOOLS + HOSTILE if "hostile" in HABITS else listed()})
+            case "prompts/list" if "slips" in HABITS:
+                say(
+                    id=request["id"], result={"prompts": [{"name": "fine"}, {"name": 7}, {"name": "x", "arguments": 1}]}
+                )
             case "tools/call":
                 call(request)
             case _ if "id" in request:

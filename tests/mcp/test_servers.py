@@ -279,8 +279,36 @@ async def test_a_hostile_schema_is_left_out_or_looked_at_from_outside() -> None:
         server = await ready(servers, odd("hostile"))
         assert server.offer.names == ("bomb", "echo", "loop")
         assert server.offer.left_out == (
+            "The tool 'no object' is left out: `inputSchema.type` makes no sense.",
             "The tool 'remote' is left out: its input schema refers to another document, which is not followed.",
             "The tool 'local' is left out: its input schema refers to another document, which is not followed.",
+        )
+
+
+async def test_a_schema_that_is_nested_too_deeply_costs_its_tool_alone() -> None:
+    async with pool() as servers:
+        server = await ready(servers, odd("deep"))
+        assert server.offer.names == ("echo",)
+        assert server.offer.left_out == (
+            "The tool 'deep220' is left out: it is nested too deeply.",
+            "The tool 'deep300' is left out: it is nested too deeply.",
+            "The tool 'deep150' is left out: its input schema is nested too deeply.",
+        )
+        assert await say(await server.connection(1), "echo", text="x") == "deep"
+
+
+async def test_what_makes_no_sense_in_a_list_is_left_out_and_named() -> None:
+    async with pool() as servers:
+        server = await ready(servers, odd("slips"))
+        assert server.offer.names == ("echo",)
+        assert list(server.offer.prompts) == ["fine"]
+        assert server.offer.left_out == (
+            "The tool 'required' is left out: `inputSchema.required.0` makes no sense.",
+            "The tool 'properties' is left out: `inputSchema.properties` makes no sense.",
+            "The tool 'described' is left out: `description` makes no sense.",
+            "A tool without a name is left out: `name` makes no sense.",
+            "A prompt without a name is left out: `name` makes no sense.",
+            "The prompt 'x' is left out: `arguments` makes no sense.",
         )
 
 

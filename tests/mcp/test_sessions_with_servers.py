@@ -32,6 +32,21 @@ async def test_a_servers_tool_is_called_like_any_other(tmp_path, monkeypatch) ->
         assert names_in(here.house.provider.requests[0]) == sorted(names_in(here.house.provider.requests[0]))
 
 
+async def test_what_makes_no_sense_of_a_server_is_told_once_and_the_rest_works(tmp_path, monkeypatch) -> None:
+    async with served(tmp_path, monkeypatch, odd_server("slips")) as here:
+        live = await here.house.session()
+        here.house.provider.script(use(call("mcp__odd__echo", text="hello")), say("Done."), say("Done."))
+        events = await run(here, live, "go")
+        assert ends(events) == [("mcp__odd__echo", "hello", False)]
+        events += await run(here, live, "again")
+        [notice] = [event for event in events if isinstance(event, Notice) and event.code == "mcp_unavailable"]
+        assert notice.text.startswith(
+            "Of the MCP server odd not all can be used. The tool 'required' is left out: `inputSchema.required.0` makes"
+            " no sense. The tool 'properties' is left out:"
+        )
+        assert notice.text.endswith("And 1 more.")
+
+
 async def test_a_wrong_input_is_answered_before_anybody_is_asked(tmp_path, monkeypatch) -> None:
     async with served(tmp_path, monkeypatch, odd_server()) as here:
         live = await here.house.session()

@@ -428,3 +428,18 @@ def test_news_are_differences_however_much_happened_between() -> None:
         ("mcp_unavailable", "The MCP server a cannot be used: Boom.")
     ]
     assert take(b=Seen("ready", tools=("q",))) == [("mcp_changed", "The MCP server a is no longer used.")]
+
+
+def test_what_of_a_server_cannot_be_used_is_one_notice_until_it_is_something_else() -> None:
+    news = News()
+
+    def take(*left_out: str) -> list[tuple[str, str]]:
+        seen = {"a": Seen("ready", tools=("x",), left_out=left_out)}
+        return [(notice.code, notice.text) for notice in news.take(seen)]
+
+    assert take("One.", "Two.") == [("mcp_unavailable", "Of the MCP server a not all can be used. One. Two.")]
+    assert take("One.", "Two.") == []
+    assert take(*("One.",) * 7) == [
+        ("mcp_unavailable", f"Of the MCP server a not all can be used. {'One. ' * 5}And 2 more.")
+    ]
+    assert take() == []
