@@ -62,7 +62,8 @@ class Sandbox(Protocol):
     def around(
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], profile: SandboxProfile
     ) -> AbstractAsyncContextManager[Boxed]:
-        """Confine one command, which has ended before this is left. Only where it works. Raises: OSError."""
+        """Confine one command, which has ended before this is left. Only where it works. The event loop has to go on
+        while it is started. Raises: OSError."""
         ...
 
     def look_back(self, profile: SandboxProfile) -> list[Notice]:

@@ -1,5 +1,6 @@
 """Linux: bubblewrap, in namespaces of its own. How its command line is made, and whether it works here."""
 
+import errno
 import importlib.util
 import os
 import re
@@ -7,7 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
@@ -15,6 +17,9 @@ import anyio
 from anyio import to_thread
 
 from agentcore.ports.sandbox import Boxed, SandboxProfile
+from agentcore.sandbox.gate import CHANGED, Gate, gate
+from agentcore.sandbox.looking import PROGRAMS, Watched
+from agentcore.sandbox.mount_table import Expected, mounts_of, opened
 from agentcore.sandbox.mounts import ROOT, Kind, Mount, Places, arrange
 from agentcore.sandbox.probed import Probed
 from agentcore.sandbox.proxy import PORT, Proxy, proxy_variables, serving
@@ -23,23 +28,26 @@ from agentcore.sandbox.setting_aside import set_aside
 
 PROBE_TIMEOUT_S = 10.0
 """A trivial command takes some milliseconds; nobody waits for the probe but a command that comes meanwhile."""
-SET_ASIDE_S = 5.0
 EMPTY = Path(__file__).parent / "empty"
 """Stands for each hidden file: nothing is in it. (A device would give an error, which some programs do not survive.)"""
 
 FORWARD = Path(__file__).parent / "forward.py"
-FORWARD_INSIDE, PROXY_INSIDE = "/run/agentcore/forward.py", "/run/agentcore/proxy"
+FORWARD_INSIDE, PROXY_INSIDE = Path("/run/agentcore/forward.py"), Path("/run/agentcore/proxy")
 
 NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-SYSTEM = ("--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
-"""/proc is read-only: in a sandbox that root starts, the settings of the host's kernel could be written otherwise."""
+FIRST = "/proc/1"
+SYSTEM = ("--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--perms", "0555", "--tmpfs", FIRST)
+"""/proc is read-only: in a sandbox that root starts, the settings of the host's kernel could be written otherwise. The
+first process is bubblewrap's own, which ends all others when the server ends: its memory is covered."""
+OWN = (Path("/dev"), Path("/proc"), Path(FIRST))
+DEVICES = tuple(Path("/dev") / name for name in ("full", "null", "random", "tty", "urandom", "zero"))
+"""That bubblewrap takes from the machine."""
 _OUTSIDE = frozenset(
     {"SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "GPG_AGENT_INFO"}
 )
 """Variables that name sockets and folders which are not there."""
 _TEMPORARY = ("TMPDIR", "TMP", "TEMP")
 _NO_NAMESPACES = re.compile(r"namespace|uid map|gid map|max_user_namespaces|setting up", re.IGNORECASE)
-_FIRST_PROCESS = re.compile(rb'"child-pid": ([0-9]+)')
 _PATH = re.compile(r"/[^\s:']+")
 
 
@@ -60,28 +68,39 @@ class Bubblewrap(Probed):
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], profile: SandboxProfile
     ) -> AsyncIterator[Boxed]:
         """Raises: OSError."""
-        found = await to_thread.run_sync(self._look, profile, cwd)
         proxy = Proxy(profile.domains) if profile.domains and not profile.has_network else None
-        with self._loaded() as filter_fd, _pipe() as (told, tells):
-            line = self._line(found.places, cwd, filter_fd, has_network=profile.has_network)
-            line += ["--info-fd", str(tells)]
-            keep = (tells,) if filter_fd is None else (tells, filter_fd)
-            remarks: list[str] = []
-            try:
-                if proxy is None:
-                    yield Boxed((*line, "--", *argv), inside(environ), keep, remarks)
-                else:
-                    async with serving(proxy) as path:
-                        yield Boxed((*line, *through(path), *argv), inside(environ) | proxy_variables(), keep, remarks)
-            finally:
-                remarks += [] if proxy is None else proxy.words()
-                with anyio.move_on_after(SET_ASIDE_S, shield=True):
-                    await _wait_gone(told)
-                    remarks += await to_thread.run_sync(set_aside, found.watched)
+        async with nullcontext() if proxy is None else serving(proxy) as path:
+            ways = {} if path is None else ways_to(path)
+            prepared = await to_thread.run_sync(self._prepare, profile, cwd, ways)
+            with prepared.held, self._loaded() as filter_fd, gate(prepared.expected) as passing:
+                line = self._line(prepared.mounts, cwd, filter_fd, has_network=profile.has_network)
+                line += [*bound(ways), *passing.flags, "--"]
+                keep = passing.keep_fds if filter_fd is None else (*passing.keep_fds, filter_fd)
+                variables = {} if path is None else proxy_variables()
+                command = argv if path is None else [*forwarder(), *argv]
+                boxed = Boxed((*line, *command), inside(environ) | variables, keep)
+                try:
+                    async with passing.watched():
+                        yield boxed
+                finally:
+                    boxed.remarks += _said(passing, proxy)
+                    with anyio.CancelScope(shield=True):
+                        await passing.end()
+                        boxed.remarks += await to_thread.run_sync(set_aside, prepared.watched)
 
-    def _line(self, places: Places, cwd: Path, filter_fd: int | None, *, has_network: bool) -> list[str]:
+    def _prepare(self, profile: SandboxProfile, cwd: Path, ways: Mapping[Path, Path]) -> "_Prepared":
+        """Look at the places and hold what will be mounted. Blocking. Raises: OSError."""
+        found = self._look(profile, cwd)
+        mounts = arrange(found.places)
+        with ExitStack() as held:
+            try:
+                expected = held.enter_context(expecting(mounts, ways))
+            except OSError as error:
+                raise OSError(errno.ESTALE, CHANGED) from error
+            return _Prepared(mounts, found.watched, expected, held.pop_all())
+
+    def _line(self, mounts: Sequence[Mount], cwd: Path, filter_fd: int | None, *, has_network: bool) -> list[str]:
         assert self._binary is not None, "it was not probed, or does not work"
-        mounts = arrange(places)
         line = flags(mounts, cwd, has_network=has_network, may_nest=self._may_nest)
         return [self._binary, *line, *([] if filter_fd is None else ["--seccomp", str(filter_fd)])]
 
@@ -112,7 +131,7 @@ class Bubblewrap(Probed):
     def _fails(self) -> str | None:
         """What it printed when it failed."""
         with self._loaded() as filter_fd:
-            line = self._line(Places(()), ROOT, filter_fd, has_network=False)
+            line = self._line(arrange(Places(())), ROOT, filter_fd, has_network=False)
             keep = () if filter_fd is None else (filter_fd,)
             try:
                 done = subprocess.run(
@@ -131,33 +150,36 @@ class Bubblewrap(Probed):
         return None if done.returncode == 0 else done.stderr.decode(errors="replace").strip() or "it failed"
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """One command's."""
+
+    mounts: tuple[Mount, ...]
+    watched: tuple[Watched, ...]
+    expected: Expected
+    held: ExitStack
+    """What is open until the command has ended."""
+
+
+def _said(passing: Gate, proxy: Proxy | None) -> list[str]:
+    refused = [] if passing.refusal is None else [f"The command did not run: {passing.refusal}."]
+    return refused + ([] if proxy is None else proxy.words())
+
+
 @contextmanager
-def _pipe() -> Iterator[tuple[int, int]]:
-    """Its two ends: to read, without waiting, and to write."""
-    reads, writes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        yield reads, writes
-    finally:
-        os.close(reads)
-        os.close(writes)
-
-
-async def _wait_gone(told: int) -> None:
-    """Return when the first process of the sandbox is gone, and so every one: bubblewrap itself ends a moment before.
-
-    `told` is where bubblewrap says which one that is; it says nothing when it did not get that far.
-    """
-    try:
-        found = _FIRST_PROCESS.search(os.read(told, 4096))
-        if found is None:
-            return
-        descriptor = os.pidfd_open(int(found[1]))
-    except OSError:  # nothing was said, it is gone already, or this system knows no such descriptors
-        return
-    try:
-        await anyio.wait_readable(descriptor)
-    finally:
-        os.close(descriptor)
+def expecting(mounts: Sequence[Mount], ways: Mapping[Path, Path]) -> Iterator[Expected]:
+    """What a sandbox of these mounts may show; `ways` are further places in it and their sources. Raises: OSError."""
+    here = {mount.path: mount.path for mount in mounts if mount.kind in (Kind.WRITABLE, Kind.READ_ONLY)}
+    if PROGRAMS in here:  # a link of the system's own
+        here[PROGRAMS] = PROGRAMS.resolve()
+    empty = dict.fromkeys((mount.path for mount in mounts if mount.kind is Kind.NO_FILE), EMPTY.resolve())
+    with opened(here | empty | {path: path for path in DEVICES} | dict(ways)) as nodes:
+        yield Expected(
+            nodes,
+            writable=frozenset((*DEVICES, *(mount.path for mount in mounts if mount.kind is Kind.WRITABLE))),
+            covers=frozenset((*OWN, *(mount.path for mount in mounts if mount.kind in (Kind.PRIVATE, Kind.NO_FOLDER)))),
+            host=mounts_of("self"),
+        )
 
 
 def find() -> str | None:
@@ -190,15 +212,19 @@ def flags(mounts: Sequence[Mount], cwd: Path, *, has_network: bool, may_nest: bo
     return [*line, "--chdir", str(cwd)]
 
 
-def through(proxy: Path) -> list[str]:
-    """The end of the line, before the command, where a proxy on this socket is the way to the network. Pure.
+def ways_to(proxy: Path) -> dict[Path, Path]:
+    """What is to be seen in a sandbox where the proxy on this socket is the way to the network: places and sources."""
+    return {FORWARD_INSIDE: FORWARD.resolve(), PROXY_INSIDE: proxy.resolve()}
 
-    The way to it is run by the interpreter of this server, by its own libraries alone.
-    """
+
+def bound(ways: Mapping[Path, Path]) -> list[str]:
+    return [word for place, source in ways.items() for word in ("--ro-bind", str(source), str(place))]
+
+
+def forwarder() -> list[str]:
+    """What runs a command behind the proxy: the interpreter of this server, by its own libraries alone."""
     here = Path(sys.executable).resolve()
-    places = {FORWARD: FORWARD_INSIDE, proxy: PROXY_INSIDE}
-    binds = [word for place, inside_ in places.items() for word in ("--ro-bind", str(place), inside_)]
-    return [*binds, "--", str(here), "-IS", FORWARD_INSIDE, PROXY_INSIDE, str(PORT)]
+    return [str(here), "-IS", str(FORWARD_INSIDE), str(PROXY_INSIDE), str(PORT)]
 
 
 def _flag(mount: Mount) -> list[str]:

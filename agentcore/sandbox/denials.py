@@ -19,7 +19,10 @@ SETUP = re.compile(r"\Abwrap: .+", re.IGNORECASE)
 
 def why_failed(printed: str, profile: SandboxProfile) -> str | None:
     if SETUP.match(printed):
-        return "The sandbox could not be set up for this command, so it did not run."
+        return (
+            "The sandbox could not be set up for this command, so it did not run: if a folder changed while it was"
+            " started, call again as before."
+        )
     tail = printed[-TAIL_CHARS:]
     writable = "nothing can be written but /tmp" if profile.is_read_only else "only the project and /tmp can be written"
     if _DISK.search(tail):

@@ -3,7 +3,7 @@
 The first layer takes away what they could reach; this one holds where a bug of the kernel would give it back. Refused
 are new namespaces and mounts (what most ways out of a sandbox begin with), the keyrings, which no namespace separates,
 typing into a terminal, and what loads code into the kernel or looks over all processes. Debuggers are let be: they
-reach the sandbox's own processes alone. Pure.
+reach the sandbox's own processes alone, and not the first of them, which is bubblewrap's. Pure.
 """
 
 import errno
@@ -50,6 +50,8 @@ _REFUSED: Mapping[str, tuple[int | None, int | None]] = {
     "userfaultfd": (323, 282),
 }
 _CLONE, _IOCTL = (56, 220), (16, 29)
+_PTRACE, _READS, _WRITES = (101, 117), (310, 270), (311, 271)  # process_vm_readv, process_vm_writev
+_FIRST_PROCESS = 1  # bubblewrap's own, which ends all others with the server
 _CLONE3 = 435  # its flags lie in memory, where no filter sees them; the C library goes on with clone
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEWTIME, NS, CGROUP, UTS, IPC, USER, PID, NET
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI types for the user, TIOCLINUX pastes for him
@@ -83,6 +85,12 @@ def _instructions(column: int, arch: int) -> Iterator[bytes]:
             yield refuse
     yield _step(_JUMP_EQUAL, _CLONE3, no=1)
     yield _step(_RETURN, _ERROR | errno.ENOSYS)
+    for traces, argument in ((_PTRACE, _SECOND), (_READS, _FIRST), (_WRITES, _FIRST)):
+        yield _step(_JUMP_EQUAL, traces[column], no=4)
+        yield _step(_LOAD, argument)
+        yield _step(_JUMP_EQUAL, _FIRST_PROCESS, no=1)
+        yield refuse
+        yield _step(_RETURN, _ALLOW)
     yield _step(_JUMP_EQUAL, _CLONE[column], no=4)
     yield _step(_LOAD, _FIRST)
     yield _step(_JUMP_ANY, _NEW_NAMESPACES, no=1)

@@ -5,9 +5,10 @@ folder is opened by writing a `.git`. Those of subagents lie in a folder that is
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agentcore.folders import read_regular
+from agentcore.permissions.protected import is_protected
 
 _POINTER = "gitdir:"
 _MAX_BYTES = 4096
@@ -27,8 +28,13 @@ def linked_state(folder: Path) -> Iterator[Path]:
         names_back = _led_to(own, _line(own / "gitdir")) == pointer
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links, before 3.13
         return
-    if names_back and own.parent == shared / "worktrees":
+    if names_back and own.parent == shared / "worktrees" and not _is_closed(shared):
         yield from (shared, own)
+
+
+def _is_closed(shared: Path) -> bool:
+    """Whether it lies in a protected place: what a project brings in its `.claude` may look like a repository."""
+    return is_protected(PurePath(*(part for part in shared.parts if part.lower() != ".git")))
 
 
 def subagents_trees(folder: Path, opened: Sequence[Path]) -> Iterator[tuple[Path, Path]]:

@@ -47,7 +47,7 @@ def scripts_in(entries: Iterable[tuple[Mapping[str, Any], Path]], cwd: Path) -> 
     """The files of the project around a folder (resolved) that the commands of these entries name, as they name them
     and as links lead to them. Each entry comes with the folder that it speaks for."""
     top = project_top(cwd, ())
-    named = {path for content, base in entries for path in _named(content, base, cwd, top) if os.path.isfile(path)}  # noqa: PTH113 - Path.is_file raises
+    named = {path for content, base in entries for path in _named(content, base, cwd, top) if _is_file(path)}
     return frozenset(named | {Path(os.path.realpath(path)) for path in named})
 
 
@@ -94,6 +94,10 @@ def _inside(folder: Path, word: str, top: Path) -> Path | None:
         return None
     path = Path(os.path.normpath(folder / word))
     return path if path != top and path.is_relative_to(top) else None
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a name that is too long
 
 
 def _content_of(path: Path) -> str | None:

@@ -123,7 +123,7 @@ def test_a_line_of_bubblewrap() -> None:
     assert " ".join(flags(kinds, P, has_network=False)) == (
         "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --disable-userns --unshare-net"
         " --die-with-parent --new-session --cap-drop ALL"
-        " --ro-bind / / --dev /dev --proc /proc --remount-ro /proc"
+        " --ro-bind / / --dev /dev --proc /proc --remount-ro /proc --perms 0555 --tmpfs /proc/1"
         " --tmpfs /tmp --bind /home/u/p /home/u/p --perms 0555 --tmpfs /home/u/p/k"
         f" --ro-bind {bubblewrap.EMPTY} /home/u/p/t --chdir /home/u/p"
     )
@@ -213,7 +213,8 @@ def test_what_a_system_keeps_in_run_stays_in_sight(tmp_path: Path, monkeypatch: 
 
 def verdict(code: bytes, number: int, arch: int, first: int = 0, second: int = 0) -> int:
     """A ten-line machine for the few instructions that are used."""
-    data = {0: number, 4: arch, 16: first, 24: second}
+    low = 0xFFFFFFFF  # of an argument, the half that is looked at
+    data = {0: number, 4: arch, 16: first & low, 24: second & low}
     steps = list(struct.iter_unpack("=HBBI", code))
     at = held = 0
     while True:
@@ -249,6 +250,18 @@ X86, ARM = 0xC000003E, 0xC00000B7
         ("x86_64", 16, X86, (0, 0x541C), EPERM),
         ("x86_64", 0x40000000 + 1, X86, (), EPERM),
         ("x86_64", 0, 0x40000003, (), EPERM),
+        ("x86_64", 101, X86, (16, 2), ALLOW),
+        ("x86_64", 101, X86, (16, 1), EPERM),
+        ("x86_64", 101, X86, (0x4206, 1 << 32 | 1), EPERM),
+        ("x86_64", 310, X86, (2,), ALLOW),
+        ("x86_64", 310, X86, (1,), EPERM),
+        ("x86_64", 311, X86, (1,), EPERM),
+        ("x86_64", 26, 0x40000003, (16, 1), EPERM),
+        ("x86_64", 0x40000000 + 521, X86, (16, 1), EPERM),
+        ("aarch64", 117, ARM, (16, 1), EPERM),
+        ("aarch64", 117, ARM, (16, 7), ALLOW),
+        ("aarch64", 270, ARM, (1,), EPERM),
+        ("aarch64", 271, ARM, (1,), EPERM),
         ("aarch64", 63, ARM, (), ALLOW),
         ("aarch64", 40, ARM, (), EPERM),
         ("aarch64", 220, ARM, (0x10000011,), EPERM),

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -24,7 +25,7 @@ from agentcore.permissions.workspace import Workspace
 from agentcore.ports.tools import Outcome
 from agentcore.processes import Command
 from agentcore.sandbox.bubblewrap import Bubblewrap
-from agentcore.sandbox.worktrees import MAX_TREES
+from agentcore.sandbox.worktrees import MAX_TREES, linked_state
 from agentcore.tools.boxed import Boxing
 from agentcore.tools.catalogue import builtin_tools
 from tests.core.test_tools import Workbench
@@ -233,6 +234,18 @@ async def test_what_only_says_that_it_is_a_work_tree_stays_closed(cell: Cell, ap
     git("-C", cell.outside / "other", "worktree", "add", "-q", cell.root / ".claude/worktrees/far")
     for place in (f"{cell.outside}/other/.git", f"{cell.outside}/other/.git/worktrees/far", ".claude/worktrees/far"):
         assert "Read-only file system" in await cell.run(f"touch {place}/x")
+
+
+@pytest.mark.parametrize("name", [".claude", ".vscode", ".config/git", "sub/.Claude/in"])
+async def test_what_a_project_brings_in_a_protected_folder_is_no_repository(cell: Cell, name: str) -> None:
+    up = "../" * name.count("/")
+    cell.put(f"{name}/worktrees/x/gitdir", f"{up}../../../pkg/.git\n")
+    cell.put(f"{name}/worktrees/x/commondir", "../..\n")
+    cell.put("pkg/.git", f"gitdir: ../{name}/worktrees/x\n")
+    assert not list(linked_state(cell.root / "pkg"))
+    cell.use(Workspace(cell.root / "pkg", (cell.root / "pkg", cell.root)))
+    said = await cell.run(f"touch ../{name}/x ../{name}/worktrees/x/x")
+    assert "sub" in name or said.count("Read-only file system") == 2, said
 
 
 async def test_the_work_trees_of_few_subagents_are_opened(cell: Cell, apart: Path) -> None:
@@ -530,7 +543,8 @@ async def test_what_hooks_and_servers_leave_is_told_by_the_next_command(cell: Ce
     await cell.run("true")
     command = Command(("git", "-c", "safe.bareRepository=all", "init", "-q", "--bare", "b"), cell.root, os.environ)
     async with boxing.around(cell.workspace, command) as boxed:
-        subprocess.run(boxed.argv, env=boxed.environ, pass_fds=boxed.keep_fds, check=True)
+        run = partial(subprocess.run, boxed.argv, env=boxed.environ, pass_fds=boxed.keep_fds, check=True)
+        await to_thread.run_sync(run)
     (cell.root / "b/config").write_text("[core]\nfsmonitor = x\n")
     assert "b (core.fsmonitor)" in await cell.run("true")
 
