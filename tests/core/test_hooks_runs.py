@@ -1,6 +1,7 @@
 """The user's hooks in real runs: scripts as people have them for other agents, named in settings, as real processes."""
 
 import json
+import os
 import stat
 import sys
 from pathlib import Path
@@ -900,7 +901,7 @@ async def test_the_model_changes_no_script_of_a_hook_unasked(tmp_path: Path, mod
         )
         assert [("check.sh" in reasons, "protected" in reasons) for reasons in asked] == [(True, True)] * 2, came_to
         if home.app.sandbox.is_available and mode == "yolo":
-            program = f"{sys.executable} -c \"open('check.sh', 'a').write('#')\""
+            program = f"{os.path.realpath(sys.executable)} -c \"open('check.sh', 'a').write('#')\""
             asked, [came_to_last] = await changes_of_a_script(home, live, call("bash", "p", command=program))
             assert (asked, "Read-only file system" in came_to_last) == ([], True)
     assert (work / "check.sh").read_text() == before

@@ -17,7 +17,7 @@ STORY = {
             "text": "Some words first. " * 5,
             "tool_calls": [{"name": "write", "input": {"file_path": "a", "content": "b"}}],
         },
-        {"text": "And some more. " * 120},
+        {"text": "And some more. " * 700},  # longer than a place may let wait for itself
     ],
 }
 

@@ -28,16 +28,16 @@ def client(daemon: Daemon) -> httpx.AsyncClient:
 
 async def until_asked(http: httpx.AsyncClient, session: str) -> dict[str, Any]:
     with anyio.fail_after(20):
-        while not (found := (await http.get(f"/v1/sessions/{session}/permissions")).json()["permissions"]):
-            await anyio.lowlevel.checkpoint()
+        while not (found := (await http.get(f"/v1/sessions/{session}/permissions")).json()["permissions"]):  # noqa: ASYNC110 - lets workers run
+            await anyio.sleep(0.001)
     request: dict[str, Any] = found[0]
     return request
 
 
 async def until_idle(http: httpx.AsyncClient, session: str) -> dict[str, Any]:
     with anyio.fail_after(20):
-        while (state := (await http.get(f"/v1/sessions/{session}")).json())["busy"]:
-            await anyio.lowlevel.checkpoint()
+        while (state := (await http.get(f"/v1/sessions/{session}")).json())["busy"]:  # noqa: ASYNC110 - lets workers run
+            await anyio.sleep(0.001)
     found: dict[str, Any] = state
     return found
 

@@ -47,7 +47,7 @@ async def until_asked(http: httpx.AsyncClient, session: str, count: int) -> list
             found = (await http.get(f"/v1/sessions/{session}/permissions")).json()["permissions"]
             if len(found) == count:
                 return list(found)
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.001)
 
 
 async def begin(http: httpx.AsyncClient, text: str, **settings: object) -> str:
@@ -143,7 +143,7 @@ async def until_told(http: httpx.AsyncClient, session: str, count: int) -> None:
             text = "".join(block["text"] for message in told for block in message["content"])
             if text.count("<task id=") == count and not (await http.get(f"/v1/sessions/{session}")).json()["busy"]:
                 return
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.001)
 
 
 async def test_an_answer_with_another_input_is_checked_as_the_subagents_own_call(tmp_path: Path) -> None:
