@@ -90,7 +90,7 @@ def hooks_of(
 ) -> HooksAndSkills:
     """The hooks of a session, those of its skills to come; `timeout_s` is for those that set none, `check` for what
     they say to the model. `within` one of its subagents, or in its main agent; `around` is what commands are confined
-    by."""
+    by. Long since it puts together, in one place, all that hooks may ask of a session."""
     history, directory = session.history, session.directory
     log: EventLog = session.log if within is None else within.log
     transcript = segments_of(directory / FILE_NAME)[-1].path

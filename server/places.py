@@ -70,7 +70,7 @@ class Places:
         self._lacks = self._lacks or bool(left_out)
         if self._lacks and places:
             is_behind = any(replays.get(session, 0) < 0 for session in left_out)
-            at = self._given_at if is_behind else _microseconds(known_at)
+            at = (self._given_at or 0) if is_behind else _microseconds(known_at)  # 0: all of them from their beginning
             places.insert(0, f"{_TIME}:{at}")
         return ",".join(places)
 

@@ -184,25 +184,28 @@ class HookRoom:
     def _may_run(self, handler: Handler) -> bool:
         return not handler.origin.is_shared or self._scene.is_approved(handler.origin, handler.sha256)
 
-    def _tell_of_changed(self) -> None:
-        """Warn, once, of a hook that ran, or might have, and does not any more."""
-        approved = {one.sha256 for one in self.handlers if one.origin.is_shared and self._may_run(one)}
-        for handler in self.handlers:
-            if handler.sha256 in (self._approved or set()) - approved:
-                text = (
-                    f"The hook {handler.title} of {handler.origin.name} runs no more: its approval was taken back, or"
-                    " what it runs was changed. See agentcore hooks."
-                )
-                self.notice("warning", "approval_needed", text)
-        self._approved = approved
+    def _is_allowed(self, handler: Handler) -> bool:
+        """As `_may_run`; warns, once, of a hook that ran, or might have, and does not any more."""
+        if self._approved is None:
+            self._approved = {one.sha256 for one in self.handlers if one.origin.is_shared and self._may_run(one)}
+        may_run = self._may_run(handler)
+        if may_run and handler.origin.is_shared:
+            self._approved.add(handler.sha256)
+        elif not may_run and handler.sha256 in self._approved:
+            self._approved.remove(handler.sha256)
+            text = (
+                f"The hook {handler.title} of {handler.origin.name} runs no more: its approval was taken back, or"
+                " what it runs was changed. See agentcore hooks."
+            )
+            self.notice("warning", "approval_needed", text)
+        return may_run
 
     async def _chosen(self, occasion: Occasion) -> tuple[Handler, ...]:
         """The same handler written in several files runs once."""
-        self._tell_of_changed()
         chosen: dict[str, Handler] = {}
         for handler in self.handlers:
             # first whether it may run at all: what nobody approved costs nothing, its matcher included
-            may_run = handler.event == occasion.event and self._may_run(handler)
+            may_run = handler.event == occasion.event and self._is_allowed(handler)
             if may_run and await self._is_meant(handler, occasion) and await self._is_about(handler, occasion.call):
                 if handler.identity not in self._spent:
                     chosen.setdefault(handler.identity, handler)

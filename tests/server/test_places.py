@@ -1,5 +1,6 @@
 """The cursor of `GET /v1/events`: how often it is told, how long it may be, and that a reader comes back with it."""
 
+import re
 from contextlib import aclosing
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from server.live import LiveSession
 from server.many import ManyReader
-from server.places import MAX_PLACES, Places
+from server.places import CURSOR, MAX_PLACES, Places
 from tests.daemon import Frame, running
 from tests.fakes import house
 from tests.server.test_many_streams import MANY, A, blocks, events_of, fill, places_of
@@ -182,3 +183,16 @@ async def test_a_place_in_a_session_that_is_not_loaded_is_kept(tmp_path: Path) -
         reader = ManyReader(home.hub, None, f"{A}:12", MANY)
         async with aclosing(reader.chunks()) as chunks:
             assert await anext(chunks) == b": connected\n\nid: %s:12\n\n" % A.encode()
+
+
+def test_what_is_left_out_of_an_earlier_load_comes_from_its_beginning_where_no_time_was_given() -> None:
+    places = Places("")
+    names = [f"20261130-{number:06}-aaaaaa" for number in range(MAX_PLACES + 1)]
+    for name in names:
+        places.put(name, 5)
+    cursor = places.told(dict.fromkeys(names, -1), 1e9)
+    assert cursor.startswith("@:0,")
+    assert re.fullmatch(CURSOR, cursor)
+    [left_out] = set(names) - set(Places(cursor))
+    assert Places(cursor).may_lack(1.0)
+    assert Places(cursor).get(left_out) is None
